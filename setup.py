@@ -15,7 +15,7 @@ setup(
     description      = "Ternary language models on small Zynq boards, with LiteX",
     license          = "BSD-2-Clause",
     python_requires  = ">=3.10",
-    packages         = ["cores", "host", "model", "soc"],
+    packages         = ["cores", "host", "model", "model.importers", "soc", "soc.virtual"],
     install_requires = [
         "numpy==2.2.6",
         "safetensors==0.8.0",

@@ -4,9 +4,11 @@
 # Copyright (c) 2026 LiteTern developers
 # SPDX-License-Identifier: BSD-2-Clause
 
-"""64-bit words made of named bit fields: the one description that packers, gateware and C share."""
+"""Words made of named bit fields and structs in memory: the one description that packers, gateware and C share."""
 
 from dataclasses import dataclass
+
+import numpy as np
 
 # Field --------------------------------------------------------------------------------------------
 
@@ -68,3 +70,24 @@ class Word:
         """Returns the bits of `name` from anything that slices like a Migen Signal."""
         field = self._by_name[name]
         return signal[field.lsb:field.lsb + field.width]
+
+# Struct -------------------------------------------------------------------------------------------
+
+
+class Struct:
+    """A little-endian struct without padding, of 32-bit members and byte strings.
+
+    members: tuples (name, numpy type, description); the type is one of `C_TYPES` or "S<n>" (n bytes of text).
+    """
+    C_TYPES = {"u4": "uint32_t", "i4": "int32_t", "f4": "float"}
+
+    def __init__(self, name, description, members):
+        self.name, self.description, self.members = name, description, tuple(members)
+        for member, kind, _ in self.members:
+            if kind not in self.C_TYPES and not (kind.startswith("S") and int(kind[1:]) % 4 == 0):
+                raise ValueError(f"{name}.{member}: type {kind!r} must be one of {', '.join(self.C_TYPES)} or S<multiple of 4>")
+        self.dtype = np.dtype([(member, kind if kind[0] == "S" else "<" + kind) for member, kind, _ in self.members])
+
+    @property
+    def size(self):
+        return self.dtype.itemsize

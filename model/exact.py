@@ -1,0 +1,101 @@
+#
+# This file is part of LiteTern.
+#
+# Copyright (c) 2026 LiteTern developers
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""The exact path: a token through the model with the board's bits, in numpy. This is the definition that C and gateware equal."""
+
+import numpy as np
+
+from model import ops
+from model.circuits import MULTIPLIER_BITS, SCORE_SHIFT
+
+
+class ExactModel:
+    """Runs `batch` sessions in step, one position at a time.
+
+    k_cache, v_cache : int8 [layers, kv_heads, batch, context, head_dim].
+    position         : positions that the cache holds.
+    trace            : None, or a list that receives (name, array) of every group of results, in order.
+    """
+    def __init__(self, model, batch=1, context=None):
+        config = model.config
+        self.model, self.batch = model, batch
+        self.context = min(context or config.context, config.context)
+        self.k_cache = np.zeros((config.layers, config.kv_heads, batch, self.context, config.head_dim), np.int8)
+        self.v_cache = np.zeros_like(self.k_cache)
+        self.trace   = None
+        self.reset()
+        p = model.attention
+        self._exp    = p.exp_table().astype(np.float64)
+        self._limit  = 1 << (p.score_bits - 1)
+        # float64 products of the integers are exact and use the fast matrix routines.
+        self._groups = [{name: (getattr(layer, name).unpack().astype(np.float32).T, np.concatenate(
+            [np.full(rows, scale, np.float32) for rows, scale in getattr(layer, name).sections]))
+            for name in ("qkv", "o", "gate_up", "down")} for layer in model.layers]
+        self._head   = model.head.astype(np.float32).T
+        self._k_factors = [ops.k_factor(layer.k_steps, config.head_dim, p.steps_per_nat, SCORE_SHIFT) for layer in model.layers]
+
+    def reset(self):
+        self.position = 0
+
+    def _record(self, name, value):
+        if self.trace is not None:
+            self.trace.append((name, value.copy()))
+        return value
+
+    def _matmul(self, name, x, weights_t):
+        """(int32 [batch, rows], float32 [batch, 1] step): sums stay below 2**24, so float32 products are exact."""
+        x8, step = ops.quantise(x)
+        exact    = np.float32 if weights_t.shape[0]*127*(127 if name == "head" else 1) < 2**24 else np.float64
+        return self._record(name, (x8.astype(exact) @ weights_t.astype(exact, copy=False)).astype(np.int32)), step[:, None]
+
+    def _group(self, index, name, x):
+        """float32 [batch, rows] of a ternary group."""
+        weights_t, scales = self._groups[index][name]
+        y, step = self._matmul(name, x, weights_t)
+        return ops.dequantise(y, scales*step)
+
+    def _attention(self, index, q, k, v):
+        """float32 [batch, heads·head_dim] of q [batch, heads, head_dim], k and v [batch, kv_heads, head_dim]."""
+        config, layer, t = self.model.config, self.model.layers[index], self.position
+        keys, values     = self.k_cache[index], self.v_cache[index]
+        keys[:, :, t]    = ops.quantise_fixed(k, layer.k_steps[:, None]).transpose(1, 0, 2)
+        values[:, :, t]  = ops.quantise_fixed(v, layer.v_steps[:, None]).transpose(1, 0, 2)
+        q8, q_step       = ops.quantise(q)
+        m  = ops.score_multiplier(q_step, np.repeat(self._k_factors[index], config.group), 2**MULTIPLIER_BITS - 1)
+        # [kv_heads, batch, group, ·] so that one product serves the query heads of a KV head.
+        q8 = q8.reshape(self.batch, config.kv_heads, config.group, -1).transpose(1, 0, 2, 3)
+        m  = m.reshape(self.batch, config.kv_heads, config.group).transpose(1, 0, 2)[..., None]
+        dots = (q8.astype(np.float32) @ keys[:, :, :t + 1].astype(np.float32).transpose(0, 1, 3, 2)).astype(np.int64)
+        s    = np.clip((dots*m) >> SCORE_SHIFT, -self._limit, self._limit - 1)
+        top  = s.max(axis=-1, keepdims=True)
+        e    = self._exp[np.minimum(top - s, 255)]
+        numerators  = (e @ values[:, :, :t + 1].astype(np.float64)).astype(np.int32)
+        denominator = e.sum(axis=-1).astype(np.int32)
+        self._record("attention", numerators)
+        out = ops.attention_output(numerators, denominator, layer.v_steps[:, None, None])
+        return out.transpose(1, 0, 2, 3).reshape(self.batch, -1)
+
+    def step(self, tokens):
+        """float32 [batch, vocab] logits after `tokens` (int [batch]); advances one position."""
+        config, model, t = self.model.config, self.model, self.position
+        if t >= self.context:
+            raise ValueError(f"position {t}: the context holds {self.context}")
+        tokens = np.asarray(tokens).reshape(self.batch)
+        x      = ops.flush(model.embedding[tokens].astype(np.float32)*model.embedding_steps[tokens, None])
+        norm   = lambda v, gain: ops.rms_norm(v, gain, config.norm_eps)
+        for index, layer in enumerate(model.layers):
+            qkv  = self._group(index, "qkv", norm(x, layer.attn_norm))
+            q, k, v = (part.reshape(self.batch, -1, config.head_dim) for part in
+                np.split(qkv, [config.q_width, config.q_width + config.kv_width], axis=-1))
+            q, k = (ops.rope(part, model.cosine[t], model.sine[t]) for part in (q, k))
+            attn = self._attention(index, q, k, v)
+            x    = ops.residual(x, self._group(index, "o", norm(attn, layer.o_norm) if config.sub_norms else attn))
+            gate, up = np.split(self._group(index, "gate_up", norm(x, layer.ffn_norm)), 2, axis=-1)
+            act  = ops.ACTIVATION[config.activation](gate, up)
+            x    = ops.residual(x, self._group(index, "down", norm(act, layer.down_norm) if config.sub_norms else act))
+        y, step = self._matmul("head", norm(x, model.final_norm), self._head)
+        self.position += 1
+        return ops.dequantise(y, model.head_steps*step)

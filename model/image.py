@@ -1,0 +1,233 @@
+#
+# This file is part of LiteTern.
+#
+# Copyright (c) 2026 LiteTern developers
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""The image: one file that the host packs and the board streams. All offsets are bytes from its start, multiples of 128.
+
+::
+
+    IMAGE_HEADER | LAYER_RECORD × layers | tensors in the order in which a token reads them | tokenizer | metadata
+
+Tensors: norm gains, steps and RoPE tables float32; ternary groups in the stream's packing (1.6 bits a weight); embedding and head
+int8 rows of `hidden` bytes with a float32 step each. A tied head is the embedding: the offsets are equal.
+"""
+
+import os
+import pathlib
+import zlib
+
+import numpy as np
+
+from model.circuits import AttentionParameters
+from model.config import ACTIVATIONS, ModelConfig
+from model.layout import Struct
+from model.quantised import Group, Layer, QuantisedModel
+from model.stream import BEAT_BYTES, BURST_BEATS, row_beats
+
+MAGIC       = int.from_bytes(b"TERN", "little")
+VERSION     = 1
+ALIGNMENT   = BURST_BEATS*BEAT_BYTES  # Every tensor starts a full burst.
+IMAGE_LIMIT = 480 << 20               # Of 512 MB: the rest holds firmware, KV cache and buffers.
+
+HEAD_INT8 = 0
+
+# Layout -------------------------------------------------------------------------------------------
+
+IMAGE_HEADER = Struct("image_header", "Start of the image.", [
+    ("magic",           "u4",  "'TERN'."),
+    ("version",         "u4",  "Format version."),
+    ("image_bytes",     "u4",  "Length of the whole image."),
+    ("header_crc",      "u4",  "CRC-32 of header and layer records, this field taken as 0."),
+    ("body_crc",        "u4",  "CRC-32 of all that follows the layer records."),
+    ("hidden",          "u4",  "Width of the residual stream."),
+    ("ffn",             "u4",  "Width of the feed-forward block."),
+    ("layers",          "u4",  "Decoder blocks."),
+    ("heads",           "u4",  "Query heads."),
+    ("kv_heads",        "u4",  "KV heads."),
+    ("head_dim",        "u4",  "Width of a head."),
+    ("vocab",           "u4",  "Tokens."),
+    ("context",         "u4",  "Positions that the RoPE tables cover."),
+    ("activation",      "u4",  "Index into model.config.ACTIVATIONS."),
+    ("sub_norms",       "u4",  "1: norms before o and down."),
+    ("head_format",     "u4",  "0: int8 rows."),
+    ("norm_eps",        "f4",  "Epsilon of the norms."),
+    ("rope_theta",      "f4",  "Base of the RoPE tables (information)."),
+    ("score_bits",      "u4",  "model.circuits.AttentionParameters, must equal the accelerator's."),
+    ("steps_per_nat",   "u4",  "Likewise."),
+    ("exp_bits",        "u4",  "Likewise."),
+    ("bos",             "u4",  "Token before each text."),
+    ("eos",             "u4",  "Token that ends generation."),
+    ("embedding",       "u4",  "Offset of int8 [vocab, hidden]."),
+    ("embedding_steps", "u4",  "Offset of float32 [vocab]."),
+    ("head",            "u4",  "Offset of int8 [vocab, hidden]."),
+    ("head_steps",      "u4",  "Offset of float32 [vocab]."),
+    ("final_norm",      "u4",  "Offset of float32 [hidden]."),
+    ("cosine",          "u4",  "Offset of float32 [context, head_dim/2]."),
+    ("sine",            "u4",  "Offset of float32 [context, head_dim/2]."),
+    ("tokenizer",       "u4",  "Offset of the tokenizer's JSON."),
+    ("tokenizer_bytes", "u4",  "Its length."),
+    ("metadata",        "u4",  "Offset of a JSON object for people and hosts."),
+    ("metadata_bytes",  "u4",  "Its length."),
+    ("name",            "S64", "Name of the model."),
+])
+
+LAYER_RECORD = Struct("image_layer", "One decoder block.", [
+    ("attn_norm",  "u4", "Offset of float32 [hidden]."),
+    ("qkv",        "u4", "Offset of the ternary group q, k, v: (heads + 2·kv_heads)·head_dim rows of hidden weights."),
+    ("o_norm",     "u4", "Offset of float32 [heads·head_dim]."),
+    ("o",          "u4", "Offset of the ternary group o: hidden rows of heads·head_dim weights."),
+    ("ffn_norm",   "u4", "Offset of float32 [hidden]."),
+    ("gate_up",    "u4", "Offset of the ternary group gate, up: 2·ffn rows of hidden weights."),
+    ("down_norm",  "u4", "Offset of float32 [ffn]."),
+    ("down",       "u4", "Offset of the ternary group down: hidden rows of ffn weights."),
+    ("k_steps",    "u4", "Offset of float32 [kv_heads]."),
+    ("v_steps",    "u4", "Offset of float32 [kv_heads]."),
+    ("q_scale",    "f4", "Weight scale of q."),
+    ("k_scale",    "f4", "Weight scale of k."),
+    ("v_scale",    "f4", "Weight scale of v."),
+    ("o_scale",    "f4", "Weight scale of o."),
+    ("gate_scale", "f4", "Weight scale of gate."),
+    ("up_scale",   "f4", "Weight scale of up."),
+    ("down_scale", "f4", "Weight scale of down."),
+])
+
+STRUCTS = (IMAGE_HEADER, LAYER_RECORD)
+
+GROUPS = {"qkv": ("q", "k", "v"), "o": ("o",), "gate_up": ("gate", "up"), "down": ("down",)}
+VECTORS = ("attn_norm", "o_norm", "ffn_norm", "down_norm", "k_steps", "v_steps")
+
+# Write --------------------------------------------------------------------------------------------
+
+
+def _align(offset):
+    return -(-offset//ALIGNMENT)*ALIGNMENT
+
+
+class _Body:
+    """Tensors placed one after another behind the records."""
+    def __init__(self, start):
+        self.offset, self.pieces = _align(start), []
+
+    def put(self, data):
+        """Places bytes or an array; returns their offset."""
+        data, offset = memoryview(np.ascontiguousarray(np.frombuffer(data, np.uint8) if isinstance(data, bytes) else data)).cast("B"), self.offset
+        self.offset  = _align(offset + len(data))
+        if self.offset > IMAGE_LIMIT:
+            raise ValueError(f"image of {self.offset >> 20} MiB or more: the board holds {IMAGE_LIMIT >> 20} MiB")
+        self.pieces += [data, bytes(self.offset - offset - len(data))]
+        return offset
+
+
+def write_image(model, path):
+    """Writes a QuantisedModel; the file appears whole or not at all. Returns its length in bytes."""
+    config  = model.config
+    header  = np.zeros((), IMAGE_HEADER.dtype)
+    records = np.zeros(config.layers, LAYER_RECORD.dtype)
+    records_end = IMAGE_HEADER.size + records.nbytes
+    body    = _Body(records_end)
+    for name in ("hidden", "ffn", "layers", "heads", "kv_heads", "head_dim", "vocab", "context", "sub_norms", "norm_eps", "rope_theta"):
+        header[name] = getattr(config, name)
+    for name in ("score_bits", "steps_per_nat", "exp_bits"):
+        header[name] = getattr(model.attention, name)
+    header["magic"], header["version"], header["head_format"] = MAGIC, VERSION, HEAD_INT8
+    header["activation"] = ACTIVATIONS.index(config.activation)
+    header["bos"], header["eos"], header["name"] = model.bos, model.eos, model.name.encode()[:63]
+    header["cosine"], header["sine"] = body.put(model.cosine), body.put(model.sine)
+    for record, layer in zip(records, model.layers):
+        for name, matrices in GROUPS.items():
+            group = getattr(layer, name)
+            record[name] = body.put(group.packed)
+            for matrix, (_, scale) in zip(matrices, group.sections):
+                record[f"{matrix}_scale"] = scale
+        for name in VECTORS:
+            record[name] = body.put(getattr(layer, name))
+    header["final_norm"] = body.put(model.final_norm)
+    header["embedding"]  = header["head"] = body.put(model.embedding)
+    header["embedding_steps"] = header["head_steps"] = body.put(model.embedding_steps)
+    if not config.tied:
+        header["head"], header["head_steps"] = body.put(model.head), body.put(model.head_steps)
+    for name in ("tokenizer", "metadata"):
+        header[name], header[f"{name}_bytes"] = body.put(getattr(model, name)), len(getattr(model, name))
+    header["image_bytes"] = body.offset
+    padding = bytes(_align(records_end) - records_end)
+    crc = zlib.crc32(padding)
+    for piece in body.pieces:
+        crc = zlib.crc32(piece, crc)
+    header["body_crc"]   = crc
+    header["header_crc"] = zlib.crc32(records.tobytes(), zlib.crc32(header.tobytes()))
+    path      = pathlib.Path(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with open(temporary, "wb") as f:
+            for piece in (header.tobytes(), records.tobytes(), padding, *body.pieces):
+                f.write(piece)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return body.offset
+
+# Read ---------------------------------------------------------------------------------------------
+
+
+def read_header(data, where="image"):
+    """(header, records) of the first bytes of an image, checked; ValueError with one clear line."""
+    if len(data) < IMAGE_HEADER.size:
+        raise ValueError(f"{where}: {len(data)} bytes are too few for an image (the header alone takes {IMAGE_HEADER.size})")
+    header = np.frombuffer(data, IMAGE_HEADER.dtype, 1)[0].copy()
+    if header["magic"] != MAGIC:
+        raise ValueError(f"{where}: not a LiteTern image (magic {int(header['magic']):#010x}, must be {MAGIC:#010x})")
+    if header["version"] != VERSION:
+        raise ValueError(f"{where}: image version {header['version']}, this program reads version {VERSION}: pack the checkpoint again")
+    end = IMAGE_HEADER.size + int(header["layers"])*LAYER_RECORD.size
+    if header["layers"] > 4096 or len(data) < end:
+        raise ValueError(f"{where}: truncated or damaged ({len(data)} bytes, {header['layers']} layer records expected)")
+    records, crc = np.frombuffer(data, LAYER_RECORD.dtype, int(header["layers"]), IMAGE_HEADER.size), header["header_crc"]
+    header["header_crc"] = 0
+    if zlib.crc32(records.tobytes(), zlib.crc32(header.tobytes())) != crc:
+        raise ValueError(f"{where}: damaged header (CRC-32 does not match)")
+    header["header_crc"] = crc
+    return header, records
+
+
+def read_image(path):
+    """QuantisedModel of an image file, every byte checked; ValueError with one clear line."""
+    path = pathlib.Path(path)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
+    header, records = read_header(data, path)
+    if len(data) != header["image_bytes"]:
+        raise ValueError(f"{path}: {len(data)} bytes long, must be {header['image_bytes']} (truncated or damaged)")
+    if zlib.crc32(memoryview(data)[IMAGE_HEADER.size + records.nbytes:]) != header["body_crc"]:
+        raise ValueError(f"{path}: damaged (CRC-32 of the body does not match)")
+    h      = {name: header[name].item() for name in header.dtype.names}
+    config = ModelConfig(**{name: h[name] for name in ("hidden", "ffn", "layers", "heads", "kv_heads", "head_dim", "vocab", "context",
+        "norm_eps", "rope_theta")}, activation=ACTIVATIONS[h["activation"]], sub_norms=bool(h["sub_norms"]), tied=h["head"] == h["embedding"])
+
+    def array(offset, dtype, *shape):
+        return np.frombuffer(data, dtype, int(np.prod(shape)), int(offset)).reshape(shape)
+
+    widths = {"attn_norm": config.hidden, "o_norm": config.q_width, "ffn_norm": config.hidden, "down_norm": config.ffn,
+        "k_steps": config.kv_heads, "v_steps": config.kv_heads}
+    rows   = {"q": config.q_width, "k": config.kv_width, "v": config.kv_width, "o": config.hidden, "gate": config.ffn, "up": config.ffn,
+        "down": config.hidden}
+    columns = {"qkv": config.hidden, "o": config.q_width, "gate_up": config.hidden, "down": config.ffn}
+    layers = []
+    for record in records:
+        parts = {name: array(record[name], "<f4", width) for name, width in widths.items()}
+        for name, matrices in GROUPS.items():
+            sections    = tuple((rows[matrix], record[f"{matrix}_scale"]) for matrix in matrices)
+            parts[name] = Group(array(record[name], np.uint8, sum(count for count, _ in sections), row_beats(columns[name])*BEAT_BYTES),
+                columns[name], sections)
+        layers.append(Layer(**parts))
+    table = (config.vocab, config.hidden)
+    half  = (config.context, config.head_dim//2)
+    text  = {name: data[h[name]:h[name] + h[f"{name}_bytes"]] for name in ("tokenizer", "metadata")}
+    return QuantisedModel(config, layers, array(h["final_norm"], "<f4", config.hidden),
+        array(h["embedding"], np.int8, *table), array(h["embedding_steps"], "<f4", config.vocab),
+        array(h["head"], np.int8, *table), array(h["head_steps"], "<f4", config.vocab),
+        array(h["cosine"], "<f4", *half), array(h["sine"], "<f4", *half), h["name"].decode(), h["bos"], h["eos"], **text,
+        attention=AttentionParameters(h["score_bits"], h["steps_per_nat"], h["exp_bits"]))
