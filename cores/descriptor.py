@@ -1,0 +1,131 @@
+#
+# This file is part of LiteTern.
+#
+# Copyright (c) 2026 LiteTern developers
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""Descriptor fetch: a list in memory becomes a stream of pieces that are ready to be cut into bursts."""
+
+from migen import *
+
+from litex.gen import *
+
+from litex.soc.interconnect import stream
+
+from model.stream import BURST_BEATS, DESCRIPTOR
+
+# Layouts ------------------------------------------------------------------------------------------
+
+ADDRESS_BITS = DESCRIPTOR["address"].width  # Addresses count beats of 8 bytes.
+LENGTH_BITS  = DESCRIPTOR["length"].width
+OFFSET_BITS  = log2_int(BURST_BEATS)        # Place of a beat in its block of BURST_BEATS beats.
+BLOCK_BITS   = ADDRESS_BITS - OFFSET_BITS
+LINE_BEATS   = 4                            # A cache line of the Cortex-A9.
+
+
+def burst_layout():
+    """A burst to ask for: `address` in beats, `len` as AXI counts (beats − 1)."""
+    return [("address", ADDRESS_BITS), ("len", OFFSET_BITS)]
+
+
+def piece_layout():
+    """A descriptor as the burst engine wants it.
+
+    block, offset : first beat.
+    blocks        : further blocks after the first.
+    end           : offset of the last beat in the last block.
+    last, irq     : flags of the descriptor (`last` travels as the stream's own).
+    bad           : the descriptor is impossible (length 0).
+    """
+    return [("block", BLOCK_BITS), ("offset", OFFSET_BITS), ("blocks", LENGTH_BITS - OFFSET_BITS + 1), ("end", OFFSET_BITS),
+            ("irq", 1), ("bad", 1)]
+
+# Descriptor Fetch ---------------------------------------------------------------------------------
+
+
+class DescriptorFetch(LiteXModule):
+    """Reads a list of descriptors ahead of need, one cache line at a time.
+
+    A line (4 descriptors) is asked for as soon as it fits into the FIFO, and only when the line before it has arrived and did not end
+    the list: nothing beyond the cache line of the last descriptor is ever read, so software has no more to clean than the list itself.
+
+    The owner issues `request` on the read channel and hands the answer's beats to `sink` (`sink.last`: the answer's last beat).
+
+    Parameters
+    ----------
+    depth : descriptors that are kept ahead, a power of two, at least 2 lines.
+    """
+    def __init__(self, depth=16):
+        if depth < 2*LINE_BEATS or depth & (depth - 1):
+            raise ValueError(f"descriptor FIFO of {depth}: must be a power of two, at least {2*LINE_BEATS}")
+        self.start   = Signal()              # One cycle: read the list at `address`.
+        self.stop    = Signal()              # Level: forget the list.
+        self.address = Signal(ADDRESS_BITS)
+        self.request = request = stream.Endpoint(burst_layout())
+        self.sink    = sink    = stream.Endpoint([("data", 64)])
+        self.source  = source  = stream.Endpoint(piece_layout())
+
+        # # #
+
+        # Request: from `pointer` to the end of its cache line.
+        active  = Signal()  # The end of the list has not been seen.
+        waiting = Signal()  # A line is on its way.
+        pointer = Signal(ADDRESS_BITS)
+        line    = log2_int(LINE_BEATS)
+        self.fifo = fifo = ResetInserter()(stream.SyncFIFO([("data", 64)], depth))
+        self.comb += [
+            fifo.reset.eq(self.stop),
+            request.valid.eq(active & ~waiting & (fifo.level <= depth - LINE_BEATS)),
+            request.address.eq(pointer),
+            request.len.eq(LINE_BEATS - 1 - pointer[:line]),
+        ]
+        self.sync += [
+            If(request.valid & request.ready,
+                waiting.eq(1),
+                pointer.eq(Cat(Constant(0, line), pointer[line:] + 1)),
+            ),
+            # Answer: what follows the last descriptor in its line is dropped.
+            If(sink.valid & sink.ready,
+                If(DESCRIPTOR.slice(sink.data, "last"), active.eq(0)),
+                If(sink.last, waiting.eq(0)),
+            ),
+            If(self.start,
+                active.eq(1),
+                pointer.eq(self.address),
+            ),
+            If(self.stop,
+                active.eq(0),
+                waiting.eq(0),
+            ),
+        ]
+        self.comb += [
+            sink.ready.eq(1),  # The request has made sure that there is room.
+            fifo.sink.valid.eq(sink.valid & active),
+            fifo.sink.data.eq(sink.data),
+        ]
+
+        # Decode: the first and last block and their borders, registered.
+        data     = fifo.source.data
+        address  = DESCRIPTOR.slice(data, "address")
+        length   = DESCRIPTOR.slice(data, "length")
+        offset   = address[:OFFSET_BITS]
+        before   = Signal((OFFSET_BITS + 1, True))
+        last     = Signal(LENGTH_BITS + 1)  # Last beat, counted from the start of the first block.
+        self.comb += [
+            before.eq(offset - 1),
+            last.eq(length + before),
+            fifo.source.ready.eq(~source.valid | source.ready),
+        ]
+        self.sync += [
+            If(fifo.source.ready,
+                source.valid.eq(fifo.source.valid),
+                source.last.eq(DESCRIPTOR.slice(data, "last")),
+                source.irq.eq(DESCRIPTOR.slice(data, "irq")),
+                source.bad.eq(length == 0),
+                source.block.eq(address[OFFSET_BITS:]),
+                source.offset.eq(offset),
+                source.blocks.eq(last[OFFSET_BITS:]),
+                source.end.eq(last[:OFFSET_BITS]),
+            ),
+            If(self.stop, source.valid.eq(0)),
+        ]

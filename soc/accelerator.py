@@ -1,0 +1,347 @@
+#
+# This file is part of LiteTern.
+#
+# Copyright (c) 2026 LiteTern developers
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""The accelerator: lanes of reader → core → writer, one per memory port, and their registers. No board knowledge."""
+
+from dataclasses import dataclass, field
+
+from migen import *
+
+from litex.gen import *
+
+from litex.soc.interconnect import axi, stream
+from litex.soc.interconnect.csr import CSRField, CSRStatus, CSRStorage
+from litex.soc.interconnect.csr_eventmanager import EventManager, EventSourcePulse
+
+from cores import reader, writer
+from cores.probe import Probe
+from cores.reader import DMAReader
+from cores.writer import DMAWriter
+from model.circuits import ATTENTION, AttentionParameters
+from model.stream import FORMAT_INT8, FORMAT_TERNARY, HEAD_DIM_MAX, ROW_WEIGHTS_MAX, TOPK_MAX
+
+# Constants ----------------------------------------------------------------------------------------
+
+IDENTITY      = 0x4C54524E            # "LTRN".
+VERSION       = (1, 0)                # Registers and streams: (incompatible, compatible) changes.
+CORES         = ("matmul", "attention", "probe")
+FORMATS       = {"ternary": FORMAT_TERNARY, "int8": FORMAT_INT8}
+DRAIN_TIMEOUT = 4                     # Idle cycles that must pass in a row: the cores' pipelines hide nothing longer.
+
+# Configuration ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AcceleratorConfig:
+    """What is built.
+
+    ports           : lanes, each with its own 64-bit memory port (1 to 4).
+    vectors_max     : vectors that share one pass over ternary weights (1, 2, 4 or 8).
+    formats         : weight formats, of "ternary" and "int8".
+    row_weights_max : longest row in weights.
+    topk_max        : longest shortlist (0: no top-K).
+    head_dim_max    : multiple of 8, up to 128.
+    queries_max     : query vectors that share a pass over keys and values.
+    rows_max        : longest context.
+    attention       : resolution of the softmax; None leaves the attention core out.
+    clock_hz        : system clock.
+    timeout         : cycles after which a silent memory is given up.
+    """
+    ports           : int   = 2
+    vectors_max     : int   = 1
+    formats         : tuple = ("ternary", "int8")
+    row_weights_max : int   = ROW_WEIGHTS_MAX
+    topk_max        : int   = 0
+    head_dim_max    : int   = HEAD_DIM_MAX
+    queries_max     : int   = 1
+    rows_max        : int   = 2048
+    attention       : AttentionParameters = field(default=ATTENTION)
+    clock_hz        : float = 125e6
+    timeout         : int   = 2**16
+
+    def __post_init__(self):
+        def check(name, ok, rule):
+            if not ok:
+                raise ValueError(f"accelerator {name} = {getattr(self, name)!r}: must be {rule}")
+        check("ports",           self.ports in (1, 2, 3, 4),                                  "1 to 4")
+        check("vectors_max",     self.vectors_max in (1, 2, 4, 8),                            "1, 2, 4 or 8")
+        check("formats",         self.formats and set(self.formats) <= set(FORMATS),          f"some of {', '.join(FORMATS)}")
+        check("row_weights_max", 40 <= self.row_weights_max <= ROW_WEIGHTS_MAX,               f"40 to {ROW_WEIGHTS_MAX}")
+        check("topk_max",        0 <= self.topk_max <= TOPK_MAX,                              f"0 to {TOPK_MAX}")
+        check("head_dim_max",    8 <= self.head_dim_max <= HEAD_DIM_MAX and self.head_dim_max % 8 == 0,
+                                                                                              f"a multiple of 8 up to {HEAD_DIM_MAX}")
+        check("queries_max",     1 <= self.queries_max <= 31,                                 "1 to 31")
+        check("rows_max",        self.rows_max in (512, 1024, 2048, 4096),                    "512, 1024, 2048 or 4096")
+        check("clock_hz",        1e6 <= self.clock_hz <= 250e6,                               "1e6 to 250e6")
+        check("timeout",         16 <= self.timeout <= 2**24,                                 f"16 to {2**24}")
+
+# Lane ---------------------------------------------------------------------------------------------
+
+
+class Lane(LiteXModule):
+    """One memory port: descriptor list → reader → core → writer → destination, from one doorbell.
+
+    Parameters
+    ----------
+    port  : AXIInterface (axi3, 64-bit).
+    cores : {name: (module, errors)} in the order of `CORES`; a module has `sink`, `source`, `idle`, `error`, and errors names its bits.
+    """
+    def __init__(self, port, cores, timeout=2**16):
+        self.idle = Signal()  # Nothing runs and nothing is on its way.
+
+        # Registers --------------------------------------------------------------------------------
+
+        self._control = CSRStorage(description="Doorbell. Ignored while the lane is busy, but for abort.", fields=[
+            CSRField("start", size=1, offset=0, pulse=True, description="Run the list at list_address."),
+            CSRField("abort", size=1, offset=1, pulse=True, description="Stop the list; the lane is free when busy falls."),
+            CSRField("core",  size=2, offset=4, description="Core that eats the stream.", values=[
+                (f"``{CORES.index(name)}``", name) for name in cores]),
+        ])
+        self._list_address      = CSRStorage(32, description="Byte address of the descriptor list, a multiple of 8.")
+        self._destination       = CSRStorage(32, description="Byte address of the results, a multiple of 8.")
+        self._destination_limit = CSRStorage(32, description="Room at the destination in bytes, a multiple of 8.")
+        flags = [
+            ("reader", reader.ERRORS),
+            ("writer", writer.ERRORS),
+            *((name, errors) for name, (_, errors) in cores.items()),
+        ]
+        errors = [(f"{part}_{name}", text) for part, names in flags for name, text in _described(names)]
+        self._status = CSRStatus(description="State of the lane. Error bits are cleared by the doorbell.", fields=[
+            CSRField("busy",     size=1, offset=0, description="A list runs."),
+            CSRField("done",     size=1, offset=1, description="The last list has ended and its results are acknowledged, or an error bit tells why not."),
+            CSRField("draining", size=1, offset=2, description="Bursts of an aborted list are still on their way; the next doorbell waits for them."),
+            CSRField("error",    size=1, offset=3, description="Some error bit is set."),
+            CSRField("aborted",  size=1, offset=4, description="The list was stopped by abort."),
+            *(CSRField(name, size=1, offset=8 + i, description=text) for i, (name, text) in enumerate(errors)),
+        ])
+        self._results = CSRStatus(32, description="Bytes of results that the memory has acknowledged, readable while the list runs.")
+        self._beats   = CSRStatus(32, description="Beats that the core has accepted.")
+        self._cycles  = CSRStatus(32, description="Clock cycles from the doorbell to the last acknowledged write.")
+        self._stalls  = CSRStatus(32, description="Clock cycles in which a beat waited for the core.")
+
+        # Interrupt --------------------------------------------------------------------------------
+
+        self.ev            = EventManager()
+        self.ev.done       = EventSourcePulse(description="The list has ended, well or not.")
+        self.ev.descriptor = EventSourcePulse(description="A descriptor with its irq flag has been read.")
+        self.ev.finalize()
+
+        # # #
+
+        control, status = self._control.fields, self._status.fields
+
+        # Path -------------------------------------------------------------------------------------
+
+        self.reader = DMAReader(port, timeout=timeout)
+        self.writer = DMAWriter(port, timeout=timeout)
+        select      = Signal(2)
+        reset       = Signal()
+        idle        = Signal()
+        cases       = {}
+        failures    = []
+        for name, (core, names) in cores.items():
+            self.add_module(name, ResetInserter()(core))
+            cases[CORES.index(name)] = [
+                self.reader.source.connect(core.sink),
+                core.source.connect(self.writer.sink),
+                idle.eq(core.idle),
+            ]
+            self.comb += core.reset.eq(reset)
+            failures.append(core.error[:len(names)])
+        cases["default"] = [self.reader.source.ready.eq(1), idle.eq(1)]
+        self.comb += Case(select, cases)
+
+        # Sequence ---------------------------------------------------------------------------------
+
+        flush   = Signal(reset=1)
+        doorbell, begin, finish = Signal(), Signal(), Signal()
+        fatal   = Signal()
+        silent  = Signal()
+        drained = Signal()
+        settle  = Signal(max=DRAIN_TIMEOUT + 1)
+        names   = [name for name, _ in errors]
+        self.comb += [
+            silent.eq(self.reader.error[_index(reader.ERRORS, "timeout")] | self.writer.error[_index(writer.ERRORS, "timeout")]),
+            fatal.eq((self.reader.error != 0) | (self.writer.error != 0)),
+            drained.eq(self.reader.drained & self.writer.drained),
+        ]
+        self.fsm = fsm = FSM(reset_state="IDLE")
+        fsm.act("IDLE",
+            If(control.start,
+                doorbell.eq(1),
+                NextState("DRAIN"),
+            ),
+        )
+        # What an earlier list has left on its way arrives first.
+        fsm.act("DRAIN",
+            If(silent | control.abort,
+                finish.eq(1),
+                NextState("IDLE"),
+            ).Elif(drained,
+                begin.eq(1),
+                NextState("RUN"),
+            ),
+        )
+        fsm.act("RUN",
+            If(fatal | control.abort,
+                NextState("FLUSH"),
+            ).Elif(settle == DRAIN_TIMEOUT,
+                finish.eq(1),
+                NextState("IDLE"),
+            ),
+        )
+        fsm.act("FLUSH",
+            If(drained | silent,
+                finish.eq(1),
+                NextState("IDLE"),
+            ),
+        )
+        self.comb += [
+            flush.eq(~fsm.ongoing("RUN") & ~begin),
+            reset.eq(~fsm.ongoing("RUN")),
+            self.reader.start.eq(begin),
+            self.reader.flush.eq(flush),
+            self.reader.address.eq(self._list_address.storage[3:]),
+            self.writer.start.eq(begin),
+            self.writer.flush.eq(flush),
+            self.writer.address.eq(self._destination.storage[3:]),
+            self.writer.limit.eq(self._destination_limit.storage[3:]),
+            self.ev.done.trigger.eq(finish),
+            self.ev.descriptor.trigger.eq(self.reader.irq),
+            self.idle.eq(fsm.ongoing("IDLE") & drained & ~control.start),
+        ]
+        self.sync += [
+            If(fsm.ongoing("RUN") & ~self.reader.busy & idle & self.writer.idle,
+                settle.eq(settle + 1),
+            ).Else(
+                settle.eq(0),
+            ),
+            If(doorbell, select.eq(control.core)),
+        ]
+
+        # State and counters -----------------------------------------------------------------------
+
+        source  = self.reader.source
+        pulses  = Cat(self.reader.error, self.writer.error, *failures)
+        held    = Signal(len(names))
+        aborted = Signal()
+        done    = Signal()
+        self.comb += [
+            status.busy.eq(~fsm.ongoing("IDLE")),
+            status.done.eq(done),
+            status.draining.eq(fsm.ongoing("IDLE") & ~drained),
+            status.error.eq((held != 0) | aborted),
+            status.aborted.eq(aborted),
+            *(getattr(status, name).eq(held[i]) for i, name in enumerate(names)),
+            self._results.status.eq(self.writer.results << 3),
+        ]
+        self.sync += [
+            held.eq(held | Mux(fsm.ongoing("IDLE"), 0, pulses)),
+            If(control.abort & ~fsm.ongoing("IDLE"), aborted.eq(1)),
+            If(~fsm.ongoing("IDLE"), self._cycles.status.eq(self._cycles.status + 1)),
+            If(source.valid & source.ready, self._beats.status.eq(self._beats.status + 1)),
+            If(source.valid & ~source.ready, self._stalls.status.eq(self._stalls.status + 1)),
+            If(finish, done.eq(1)),
+            If(doorbell,
+                held.eq(0),
+                aborted.eq(0),
+                done.eq(0),
+                self._cycles.status.eq(0),
+                self._beats.status.eq(0),
+                self._stalls.status.eq(0),
+            ),
+        ]
+
+
+def _described(errors):
+    """ERRORS of a core as (name, description) pairs; a bare name describes itself."""
+    return [(error, f"The core refused its stream: {error}.") if isinstance(error, str) else error for error in errors]
+
+
+def _index(errors, name):
+    return [error[0] for error in errors].index(name)
+
+# Accelerator --------------------------------------------------------------------------------------
+
+
+class Accelerator(LiteXModule):
+    """All lanes, one identity.
+
+    ``ports[i]`` is the AXI3 master of lane i, ``irqs[i]`` its interrupt, ``idle`` high when nothing runs. Another set of cores can
+    be given as `cores`: a function of the configuration that returns {name: (module, errors)} for one lane.
+    """
+    def __init__(self, config, cores=None):
+        self.config = config
+        self.ports  = [axi.AXIInterface(data_width=64, address_width=32, id_width=6, version="axi3", name=f"hp{i}")
+            for i in range(config.ports)]
+        self.irqs   = Signal(config.ports)
+        self.idle   = Signal()
+
+        # Registers --------------------------------------------------------------------------------
+
+        def constant(name, description, fields):
+            status = CSRStatus(name=name, description=description, fields=[
+                CSRField(name, size=size, offset=offset, description=text) for name, size, offset, _, text in fields])
+            self.comb += [getattr(status.fields, name).eq(int(value)) for name, _, _, value, _ in fields]
+            return status
+
+        c = config
+        a = c.attention
+        self._identity = constant("identity", "Tells LiteTern's gateware from any other.", [
+            ("magic", 32, 0, IDENTITY, "0x4C54524E."),
+        ])
+        self._version = constant("version", "Version of registers and streams.", [
+            ("minor", 16,  0, VERSION[1], "Grows with compatible changes."),
+            ("major", 16, 16, VERSION[0], "Grows with incompatible changes."),
+        ])
+        self._lanes = constant("lanes", "What there is of everything.", [
+            ("ports",     4, 0, c.ports,                "Lanes."),
+            ("matmul",    1, 4, 1,                      "Lanes have a matmul core."),
+            ("attention", 1, 5, a is not None,          "Lanes have an attention core."),
+            ("probe",     1, 6, 1,                      "Lanes have a bandwidth probe."),
+        ])
+        self._matmul = constant("matmul", "Limits of the matmul core.", [
+            ("vectors_max",      4,  0, c.vectors_max,         "Vectors of a pass over ternary weights."),
+            ("ternary",          1,  4, "ternary" in c.formats, "Ternary weights."),
+            ("int8",             1,  5, "int8" in c.formats,    "int8 weights."),
+            ("topk_max",         9,  6, c.topk_max,            "Records of a shortlist, 0 without."),
+            ("row_weights_max", 16, 16, c.row_weights_max,     "Weights of a row."),
+        ])
+        self._attention = constant("attention", "Limits of the attention core.", [
+            ("head_dim_max",  8,  0, c.head_dim_max, "Head dimension."),
+            ("queries_max",   5,  8, c.queries_max,  "Query vectors of a pass."),
+            ("rows_max",     16, 16, c.rows_max,     "Positions."),
+        ])
+        self._softmax = constant("softmax", "Resolution of the attention core; all 0 without.", [
+            ("score_bits",    8,  0, a.score_bits if a else 0,    "Bits of a score."),
+            ("exp_bits",      8,  8, a.exp_bits if a else 0,      "Bits of an exp table entry."),
+            ("steps_per_nat", 16, 16, a.steps_per_nat if a else 0, "Score steps per natural unit."),
+        ])
+        self._clock = CSRStatus(32, description="Free-running clock cycles: software measures the clock with it.")
+
+        # # #
+
+        self.sync += self._clock.status.eq(self._clock.status + 1)
+
+        # Lanes ------------------------------------------------------------------------------------
+
+        lanes = []
+        for i, port in enumerate(self.ports):
+            lane = Lane(port, (cores or make_cores)(config), timeout=config.timeout)
+            self.add_module(f"lane{i}", lane)
+            self.comb += self.irqs[i].eq(lane.ev.irq)
+            lanes.append(lane)
+        self.comb += self.idle.eq(Reduce("AND", [lane.idle for lane in lanes]))
+
+    @property
+    def lanes(self):
+        return [getattr(self, f"lane{i}") for i in range(self.config.ports)]
+
+
+def make_cores(config):
+    """The cores of one lane: {name: (module, errors)}."""
+    cores = {"probe": (Probe(), ())}
+    return {name: cores[name] for name in CORES if name in cores}
