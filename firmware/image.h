@@ -1,0 +1,43 @@
+/*
+ * This file is part of LiteTern.
+ *
+ * Copyright (c) 2026 LiteTern developers
+ * SPDX-License-Identifier: BSD-2-Clause
+ */
+
+/* The packed model as model/image.py writes it: checks that nothing in it can lead the engine astray. */
+
+#ifndef IMAGE_H
+#define IMAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum image_error {
+    IMAGE_OK = 0,
+    IMAGE_ERROR_SHORT,             /* Fewer bytes than header and records. */
+    IMAGE_ERROR_MAGIC,
+    IMAGE_ERROR_VERSION,
+    IMAGE_ERROR_SIZE,              /* Not as long as the header says. */
+    IMAGE_ERROR_LIMIT,             /* Larger than the memory for it. */
+    IMAGE_ERROR_HEADER_CRC,
+    IMAGE_ERROR_BODY_CRC,
+    IMAGE_ERROR_SHAPE,             /* Widths that no model of this kind has. */
+    IMAGE_ERROR_ATTENTION,         /* Softmax resolution differs from the cores'. */
+    IMAGE_ERROR_OFFSET,            /* A tensor lies outside of the image. */
+    IMAGE_ERROR_VALUE,             /* A scale or step that would leave the numbers that all builds share. */
+};
+
+/*
+ * Checks the first `bytes` bytes at `image` (4-byte aligned): magic, version, length, header CRC, shapes, bounds of every tensor;
+ * with `body` the body's CRC, too. `limit`: bytes that the memory for images holds. Returns enum image_error.
+ */
+uint32_t image_check(const void *image, size_t bytes, size_t limit, int body);
+
+/* One clear line for people. */
+const char *image_error_text(uint32_t error);
+
+/* Bytes of header and layer records, once the first sizeof(struct image_header) bytes are here; 0 if they are no header of ours. */
+size_t image_header_bytes(const void *image);
+
+#endif
