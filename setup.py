@@ -6,7 +6,7 @@
 # Copyright (c) 2026 LiteTern developers
 # SPDX-License-Identifier: BSD-2-Clause
 
-from setuptools import setup
+from setuptools import find_packages, setup
 
 # Versions are pinned: cycles, LUTs and the simulator's build depend on them.
 setup(
@@ -15,7 +15,7 @@ setup(
     description      = "Ternary language models on small Zynq boards, with LiteX",
     license          = "BSD-2-Clause",
     python_requires  = ">=3.10",
-    packages         = ["cores", "host", "model", "model.importers", "soc", "soc.virtual"],
+    packages         = find_packages(include=["cores*", "host*", "model*", "soc*"]),
     install_requires = [
         "numpy==2.2.6",
         "safetensors==0.8.0",

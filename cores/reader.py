@@ -140,6 +140,9 @@ class DMAReader(LiteXModule):
             ar.size.eq(AXSIZE[BEAT_BYTES]),
             ar.burst.eq(BURST_INCR),
             ar.cache.eq(AX_CACHE),
+            ar.id.eq(0),
+            ar.lock.eq(0),
+            ar.prot.eq(0),
         ]
 
         # Answers ----------------------------------------------------------------------------------

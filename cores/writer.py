@@ -156,6 +156,9 @@ class DMAWriter(LiteXModule):
             aw.size.eq(AXSIZE[BEAT_BYTES]),
             aw.burst.eq(BURST_INCR),
             aw.cache.eq(AX_CACHE),
+            aw.id.eq(0),
+            aw.lock.eq(0),
+            aw.prot.eq(0),
         ]
 
         # Data -------------------------------------------------------------------------------------
@@ -173,6 +176,7 @@ class DMAWriter(LiteXModule):
             words.source.ready.eq(w.ready),
             w.data.eq(words.source.data),
             w.strb.eq(2**BEAT_BYTES - 1),
+            w.id.eq(0),
             w.last.eq(words.source.last),
         ]
         self.sync += If(words.sink.valid & words.sink.ready,

@@ -150,7 +150,8 @@ class Lane(LiteXModule):
                 idle.eq(core.idle),
             ]
             self.comb += core.reset.eq(reset)
-            failures.append(core.error[:len(names)])
+            if names:
+                failures.append(core.error[:len(names)])
         cases["default"] = [self.reader.source.ready.eq(1), idle.eq(1)]
         self.comb += Case(select, cases)
 

@@ -80,13 +80,15 @@ class PL(SoCMini):
             SoCMini.finalize(self)
 
     def ports(self):
-        """{name: Signal} of everything that crosses the module's border, AXI signals as ``<bus>_<channel>_<signal>``."""
+        """{name: Signal} of everything that crosses the module's border; AXI signals are called ``<bus>_<channel>_<signal>``."""
         signals = {"irqs": self.irqs, "idle": self.idle}
         for bus, interface in (("gp0", self.gp0), *((f"hp{i}", port) for i, port in enumerate(self.hp))):
             for channel, name, _ in interface.layout_flat():
-                if name in ("first", "dest", "user", "region", "qos"):
+                if name in ("first", "dest", "user", "region", "qos") or (name == "last" and channel not in "wr"):
                     continue
                 signals[f"{bus}_{channel}_{name}"] = getattr(getattr(interface, channel), name)
+        for name, signal in signals.items():
+            signal.name_override = name
         return signals
 
 # Export -------------------------------------------------------------------------------------------
