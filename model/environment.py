@@ -25,6 +25,8 @@ import subprocess
 import sys
 import time
 
+from model.progress import Progress
+
 ROOT   = pathlib.Path(__file__).resolve().parent.parent
 VENV   = ROOT/".venv"
 OLDEST = (3, 10)
@@ -76,29 +78,10 @@ def _apt(packages, purpose):
             raise SetupError(f"`{' '.join(step)}` failed: {done.stdout.strip().splitlines()[-1]}")
 
 
-class _Progress:
-    """One line that is rewritten on a terminal, and one line per step elsewhere."""
-    def __init__(self, stream):
-        self.stream, self.live, self.start = stream, stream.isatty(), time.monotonic()
-
-    def show(self, text):
-        if self.live:
-            width = shutil.get_terminal_size().columns - 1
-            self.stream.write("\r\x1b[K" + f"[{time.monotonic() - self.start:3.0f} s] {text}"[:width])
-        else:
-            self.stream.write(f"{text}\n")
-        self.stream.flush()
-
-    def end(self):
-        if self.live:
-            self.stream.write("\r\x1b[K")
-            self.stream.flush()
-
-
 def _pip(arguments):
     """Runs pip of `.venv`, its many lines condensed to what is being fetched now."""
     command  = [str(VENV/"bin"/"python"), "-m", "pip", "--disable-pip-version-check", "--no-input", *arguments]
-    progress = _Progress(sys.stdout)
+    progress = Progress(sys.stdout)
     lines    = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         for line in process.stdout:
@@ -111,8 +94,8 @@ def _pip(arguments):
                 progress.show(f"  installing {line.count(',') + 1} packages")
     progress.end()
     if process.returncode:
-        errors = [line for line in lines if line.startswith("ERROR")] or lines[-1:]
-        raise SetupError("pip could not install the packages: " + "; ".join(errors))
+        errors = [line for line in lines if line.startswith("ERROR")] or lines or ["it says nothing"]
+        raise SetupError(f"pip could not install the packages: {errors[-1]}")
 
 
 def _recipe():
