@@ -21,6 +21,7 @@ class Checkpoint:
                  "attn_norm", "ffn_norm" and, with sub-norms, "o_norm", "down_norm" → float32 gains.
     embedding  : float32 [vocab, hidden]; head likewise, None where tied.
     tokenizer  : bytes of a `tokenizers` JSON file.
+    quantised_activations : trained with int8 activations (the BitNet family); the exact path always quantises them.
     """
     config     : ModelConfig
     layers     : list
@@ -31,4 +32,5 @@ class Checkpoint:
     name       : str   = ""
     bos        : int   = 0
     eos        : int   = 0
+    quantised_activations : bool = True
     notes      : list  = field(default_factory=list)

@@ -12,7 +12,7 @@ import numpy as np
 
 from model.stream import REDUCE_ARGMAX, REDUCE_NONE, REDUCE_TOPK
 
-SCORE_SHIFT     = 24  # Scores are (q·K × m) >> 24.
+SCORE_SHIFT     = 22  # Scores are (q·K × m) >> 22: with steps of 1/32 nat the multipliers of real models fill 12 to 17 bits.
 MULTIPLIER_BITS = 17  # m is unsigned and feeds the 18-bit signed input of a DSP48.
 
 # Attention parameters -----------------------------------------------------------------------------

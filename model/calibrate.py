@@ -1,0 +1,65 @@
+#
+# This file is part of LiteTern.
+#
+# Copyright (c) 2026 LiteTern developers
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""Fixed steps of the int8 KV cache, per layer and KV head, from a calibration text.
+
+The steps must be fixed before the first token (a running maximum would rescale the past), so they come from text, which must not
+be the text that the model is judged by.
+"""
+
+import json
+import pathlib
+
+import numpy as np
+
+from model.reference import ReferenceModel
+from model.text import load_tokenizer, read_records, token_stream, windows
+
+# What a model says of itself when no text is at hand: plain English, ours.
+DEFAULT_TEXT = """Once upon a time there was a small boat on a wide river. A girl named Mia and her brother Sam found it one sunny day.
+"Look, Sam! A boat!" said Mia. "Can we ride in it?" Sam was not sure. "We should ask Mom first," he said. So they ran home and asked.
+Mom smiled and said, "Yes, but wear your red jackets and come back before dinner." They were so happy. They took bread, apples and
+their big brown dog, and they sat in the boat all day. They saw ducks, a green frog and a fish that jumped very high. When it began
+to rain, they were a little scared, but the dog licked their hands and they laughed. At last they went home. "We had the best day,"
+said Mia. Mom hugged them both, and they ate warm soup and told her everything."""
+
+
+def kv_steps(checkpoint, text=None, margin=1.0, length=256, tokens_max=16384, progress=None):
+    """(k_steps, v_steps): float32 [layers, kv_heads], the largest |K| and |V| over the text, times `margin`, over 127.
+
+    text: list of records; `DEFAULT_TEXT` where None. Raises ValueError where the checkpoint has no tokenizer.
+    """
+    config    = checkpoint.config
+    tokenizer = load_tokenizer(checkpoint.tokenizer, checkpoint.name)
+    tokens    = token_stream(text or [DEFAULT_TEXT], tokenizer, checkpoint.bos)[:tokens_max]
+    maxima    = {name: np.zeros((config.layers, config.kv_heads), np.float32) for name in "kv"}
+
+    def observe(layer, name, value):
+        maxima[name][layer] = np.maximum(maxima[name][layer], np.abs(value).max(axis=(0, 1, 3)))
+
+    model = ReferenceModel(checkpoint, observe)
+    parts = list(windows(tokens, min(length, config.context)))
+    for index, (window, _) in enumerate(parts):
+        model.logits(window)
+        if progress:
+            progress(index + 1, len(parts))
+    return tuple(np.maximum(maxima[name]*np.float32(margin/127), np.float32(1e-5)) for name in "kv")
+
+# Files --------------------------------------------------------------------------------------------
+
+
+def write_steps(path, k_steps, v_steps, source):
+    """Writes calibration.json beside a checkpoint."""
+    pathlib.Path(path).write_text(json.dumps({"source": source, "k_steps": k_steps.tolist(), "v_steps": v_steps.tolist()}, indent=1) + "\n")
+
+
+def read_steps(path):
+    """(k_steps, v_steps) of a calibration.json."""
+    try:
+        values = json.loads(pathlib.Path(path).read_text())
+        return tuple(np.array(values[name], np.float32) for name in ("k_steps", "v_steps"))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path}: not a calibration file ({error})") from None

@@ -1,0 +1,82 @@
+#
+# This file is part of LiteTern.
+#
+# Copyright (c) 2026 LiteTern developers
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""The float reference: the model as it was trained, in float32, to state what the exact path costs. Nothing runs it on the board."""
+
+import numpy as np
+
+from model.ops import QUANTISE_FLOOR
+
+# Pieces -------------------------------------------------------------------------------------------
+
+
+def rms_norm(x, gain, eps):
+    return x/np.sqrt((x*x).mean(axis=-1, keepdims=True) + eps)*gain
+
+
+def fake_quantise(x):
+    """int8 activations of the BitNet family, back in float."""
+    scale = 127/np.maximum(np.abs(x).max(axis=-1, keepdims=True), QUANTISE_FLOOR)
+    return np.clip(np.rint(x*scale), -128, 127)/scale
+
+
+def rope(x, theta):
+    """Half-split rotation of x [batch, positions, heads, head_dim], positions from 0."""
+    half   = x.shape[-1]//2
+    angle  = np.arange(x.shape[1])[:, None]*theta**(-np.arange(half)/half)
+    cosine, sine = (f(angle).astype(np.float32)[:, None] for f in (np.cos, np.sin))
+    low, high = x[..., :half], x[..., half:]
+    return np.concatenate([low*cosine - high*sine, high*cosine + low*sine], axis=-1)
+
+
+ACTIVATION = {
+    "silu"  : lambda x: x/(1 + np.exp(-x)),
+    "relu2" : lambda x: np.maximum(x, 0)**2,
+}
+
+# Model --------------------------------------------------------------------------------------------
+
+
+class ReferenceModel:
+    """Whole windows at once: int [batch, positions] tokens → float32 [batch, positions, vocab] logits.
+
+    observe: None, or a function (layer index, "k" or "v", float32 [batch, positions, kv_heads, head_dim]) that sees what
+    the KV cache would hold; calibration uses it.
+    """
+    def __init__(self, checkpoint, observe=None):
+        self.checkpoint, self.config, self.observe = checkpoint, checkpoint.config, observe
+        names = ("q", "k", "v", "o", "gate", "up", "down")
+        self.weights = [{name: layer[name][0].astype(np.float32).T*layer[name][1] for name in names} for layer in checkpoint.layers]
+
+    def logits(self, tokens):
+        config, checkpoint = self.config, self.checkpoint
+        tokens = np.atleast_2d(tokens)
+        batch, positions = tokens.shape
+        quantise = fake_quantise if checkpoint.quantised_activations else (lambda x: x)
+        x = checkpoint.embedding[tokens].astype(np.float32)
+        future = np.triu(np.full((positions, positions), -np.inf, np.float32), 1)
+        for index, (layer, weights) in enumerate(zip(checkpoint.layers, self.weights)):
+            h = quantise(rms_norm(x, layer["attn_norm"], config.norm_eps))
+            q, k, v = ((h @ weights[name]).reshape(batch, positions, -1, config.head_dim) for name in "qkv")
+            q, k = rope(q, config.rope_theta), rope(k, config.rope_theta)
+            if self.observe:
+                self.observe(index, "k", k)
+                self.observe(index, "v", v)
+            k, v = (np.repeat(part, config.group, axis=2) for part in (k, v))
+            q, k, v = (part.transpose(0, 2, 1, 3) for part in (q, k, v))
+            s = q @ k.transpose(0, 1, 3, 2)/np.float32(np.sqrt(config.head_dim)) + future
+            e = np.exp(s - s.max(axis=-1, keepdims=True))
+            a = ((e/e.sum(axis=-1, keepdims=True)) @ v).transpose(0, 2, 1, 3).reshape(batch, positions, -1)
+            if config.sub_norms:
+                a = rms_norm(a, layer["o_norm"], config.norm_eps)
+            x = x + quantise(a) @ weights["o"]
+            h = quantise(rms_norm(x, layer["ffn_norm"], config.norm_eps))
+            f = ACTIVATION[config.activation](h @ weights["gate"])*(h @ weights["up"])
+            if config.sub_norms:
+                f = rms_norm(f, layer["down_norm"], config.norm_eps)
+            x = x + quantise(f) @ weights["down"]
+        head = checkpoint.embedding if config.tied else checkpoint.head
+        return rms_norm(x, checkpoint.final_norm, config.norm_eps) @ head.T

@@ -1,0 +1,60 @@
+#
+# This file is part of LiteTern.
+#
+# Copyright (c) 2026 LiteTern developers
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""Text as windows of tokens, for calibration and perplexity."""
+
+import pathlib
+
+import numpy as np
+from tokenizers import Tokenizer
+
+SEPARATOR = "<|endoftext|>"  # Between the records of a story file; a line of its own.
+
+
+def load_tokenizer(data, where="checkpoint"):
+    """Tokenizer of the bytes of a `tokenizers` JSON file."""
+    if not data:
+        raise ValueError(f"{where}: holds no tokenizer (tokenizer.json)")
+    try:
+        return Tokenizer.from_str(data.decode())
+    except Exception as error:  # The library raises plain Exception.
+        raise ValueError(f"{where}: tokenizer cannot be read ({error})") from None
+
+
+def read_records(path):
+    """Records (str) of a text file: split at separator lines; a file without them is one record."""
+    try:
+        text = pathlib.Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: cannot be read as UTF-8 text ({error})") from None
+    records = [record.strip("\n") for record in text.split(SEPARATOR)]
+    records = [record for record in records if record]
+    if not records:
+        raise ValueError(f"{path}: holds no text")
+    return records
+
+
+def token_stream(records, tokenizer, bos):
+    """int32 [n]: the records' tokens one after another, `bos` before each."""
+    encoded = tokenizer.encode_batch(records, add_special_tokens=False)
+    return np.concatenate([np.array([bos, *record.ids], np.int32) for record in encoded])
+
+
+def windows(tokens, length, stride=None):
+    """Yields (int32 [≤ length + 1] tokens, first position that is scored) over the stream.
+
+    Each token but the first is scored once; with stride < length a window repeats length − stride tokens as context.
+    """
+    stride = stride or length
+    if not 1 <= stride <= length:
+        raise ValueError(f"stride {stride}: must lie in 1 … {length}")
+    scored = 0
+    for start in range(0, len(tokens) - 1, stride):
+        window = tokens[start:start + length + 1]
+        yield window, scored - start
+        scored = start + len(window) - 1
+        if scored >= len(tokens) - 1:
+            return
