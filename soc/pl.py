@@ -91,6 +91,13 @@ class PL(SoCMini):
             signal.name_override = name
         return signals
 
+    def registers(self):
+        """({register: byte address}, {register: {field: (lowest bit, bits)}}) of the finalised PL."""
+        registers = json.loads(export.get_csr_json(self.csr.regions, self.constants, self.bus.regions))["csr_registers"]
+        fields    = {f"{bank}_{csr.name}": {field.name: (field.offset, field.size) for field in csr.fields.fields}
+            for bank, region in self.csr.regions.items() for csr in region.obj if hasattr(csr, "fields")}
+        return {name: register["addr"] for name, register in registers.items()}, fields
+
 # Export -------------------------------------------------------------------------------------------
 
 
@@ -132,8 +139,3 @@ def litex_include():
     """Folder of LiteX's C headers (hw/common.h)."""
     return Path(export.__file__).resolve().parent.parent/"software"/"include"
 
-
-def csr_addresses(config=AcceleratorConfig()):
-    """{register name: byte address} of the PL, as csr.json gives them."""
-    registers = json.loads((export_csrs(config)/"csr.json").read_text())["csr_registers"]
-    return {name: register["addr"] for name, register in registers.items()}

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from soc.accelerator import AcceleratorConfig
-from soc.pl import PL, csr_addresses
+from soc.pl import PL
 from soc.verilate import build, to_verilog
 
 DDR_BYTES_PER_SECOND = 2.009e9  # What two ports were measured to read: the wall.
@@ -73,10 +73,9 @@ HOOK = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_uint32, ctypes.c_uint32)
 # Build --------------------------------------------------------------------------------------------
 
 
-def _library(config, cores, name):
-    """Builds the PL of a configuration, or finds it in the cache; returns it loaded."""
-    pl   = PL(config, cores=cores)
-    path = build(name, to_verilog(pl, pl.ports().values(), "pl"), cpp=[_FOLDER/"pl.cpp"], top="pl", cflags=[f"-DPORTS={config.ports}"])
+def _library(pl, name):
+    """Builds a PL, or finds it in the cache; returns it loaded."""
+    path = build(name, to_verilog(pl, pl.ports().values(), "pl"), cpp=[_FOLDER/"pl.cpp"], top="pl", cflags=[f"-DPORTS={len(pl.hp)}"])
     lib  = ctypes.CDLL(str(path))
     for function, result, *arguments in (
         ("pl_open",        ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.POINTER(_Parameters)),
@@ -110,6 +109,7 @@ class RtlPL:
     parameters : MemoryParameters.
     cores      : other cores for the lanes (see `soc.accelerator.Accelerator`), with `name` for their build.
 
+    ``registers`` is {name: address}, ``fields`` {register: {field: (lowest bit, bits)}}.
     Time advances in `read` and `write` (some cycles each) and in `run`. A broken AXI rule stops time and stays in `fault`.
     """
     def __init__(self, memory, config=AcceleratorConfig(), base=0, parameters=None, cores=None, name="pl"):
@@ -119,8 +119,10 @@ class RtlPL:
             raise ValueError(f"memory of {len(memory)} bytes at {base:#x}: must end within 4 GB")
         self.config, self.base, self.memory = config, base, memory
         self.parameters = p = parameters or MemoryParameters()
-        self._lib    = _library(config, cores, name)
-        self._clock  = csr_addresses(config)["accelerator_clock"]
+        top          = PL(config, cores=cores)
+        self._lib    = _library(top, name)
+        self.registers, self.fields = top.registers()
+        self._clock  = self.registers["accelerator_clock"]
         self._hook   = None
         self._handle = self._lib.pl_open(memory.ctypes.data, len(memory), base, _Parameters(p.bytes_per_second/config.clock_hz,
             p.read_latency, p.write_latency, p.fifo_beats, p.outstanding, p.seed, p.stall_ar, p.stall_r, p.stall_aw, p.stall_w, p.stall_b))

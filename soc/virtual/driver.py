@@ -1,0 +1,93 @@
+#
+# This file is part of LiteTern.
+#
+# Copyright (c) 2026 LiteTern developers
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""Runs descriptor lists on a PL from Python, register by register, as the firmware's driver does."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from model.stream import BEAT_BYTES, descriptor
+from soc.accelerator import CORES
+
+DONE_TIMEOUT = 1 << 30  # Cycles that a list may take.
+
+# Outcome ------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Outcome:
+    """What a lane says of its list.
+
+    flags   : names of the status bits that are set ("done", "error", "reader_timeout" …).
+    results : bytes that the memory has acknowledged.
+    beats   : beats that the core has accepted.
+    cycles  : doorbell to last acknowledged write.
+    stalls  : cycles in which a beat waited for the core.
+    """
+    flags   : set
+    results : int
+    beats   : int
+    cycles  : int
+    stalls  : int
+
+# Driver -------------------------------------------------------------------------------------------
+
+
+class Driver:
+    """Registers by name, lanes by number, of a PL with ``read``, ``write`` and ``run`` (`soc.virtual.pl.RtlPL`)."""
+    def __init__(self, pl):
+        self.pl = pl
+
+    def read(self, name):
+        return self.pl.read(self.pl.registers[f"accelerator_{name}"])
+
+    def write(self, name, value):
+        self.pl.write(self.pl.registers[f"accelerator_{name}"], value)
+
+    # Lists ----------------------------------------------------------------------------------------
+
+    def put_list(self, address, pieces, irq=()):
+        """Writes the descriptors of pieces [(address, bytes)] to `address`; those numbered in `irq` raise the interrupt."""
+        words = np.array([descriptor(start, length, last=i == len(pieces) - 1, irq=i in irq)
+            for i, (start, length) in enumerate(pieces)], dtype="<u8")
+        start = address - self.pl.base
+        self.pl.memory[start:start + words.nbytes] = words.view(np.uint8)
+
+    def start(self, lane, core, list_address, destination, limit):
+        """Rings the doorbell of a lane; addresses and limit in bytes."""
+        for name, value in (("list_address", list_address), ("destination", destination), ("destination_limit", limit)):
+            if value % BEAT_BYTES:
+                raise ValueError(f"{name} {value:#x}: must be a multiple of {BEAT_BYTES}")
+            self.write(f"lane{lane}_{name}", value)
+        self.write(f"lane{lane}_control", 1 | CORES.index(core) << 4)
+
+    def abort(self, lane):
+        self.write(f"lane{lane}_control", 2)
+
+    def flags(self, lane):
+        """Names of the status bits that are set."""
+        status = self.read(f"lane{lane}_status")
+        fields = self.pl.fields[f"accelerator_lane{lane}_status"]
+        return {name for name, (bit, _) in fields.items() if status >> bit & 1}
+
+    def outcome(self, lane):
+        """The state of a lane now, as an `Outcome`."""
+        return Outcome(self.flags(lane), *(self.read(f"lane{lane}_{name}") for name in ("results", "beats", "cycles", "stalls")))
+
+    def wait(self, lane, max_cycles=DONE_TIMEOUT):
+        """Runs until the lane is done; returns its `Outcome`. Raises TimeoutError, and RuntimeError where an AXI rule was broken."""
+        left = max_cycles
+        while True:
+            passed = self.pl.run(min(left, 100000))
+            left  -= passed
+            if self.pl.fault:
+                raise RuntimeError(f"AXI rule broken: {self.pl.fault}")
+            outcome = self.outcome(lane)
+            if "done" in outcome.flags:
+                return outcome
+            if left <= 0 or passed == 0:
+                raise TimeoutError(f"lane {lane} is not done after {max_cycles} cycles: {outcome}")
