@@ -8,15 +8,27 @@
 
 The steps must be fixed before the first token (a running maximum would rescale the past), so they come from text, which must not
 be the text that the model is judged by.
+
+    python model/calibrate.py model/zoo/stories [text.txt]
 """
 
+if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
+    import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
+    from model import environment; environment.enter("numpy", "safetensors", "tokenizers")
+
+import argparse
 import json
 import pathlib
+import sys
 
 import numpy as np
 
+from model.importers import load_checkpoint
+from model.progress import Progress
 from model.reference import ReferenceModel
 from model.text import load_tokenizer, read_records, token_stream, windows
+
+FILE = "calibration.json"  # Beside a checkpoint: the steps that its owner measured.
 
 # What a model says of itself when no text is at hand: plain English, ours.
 DEFAULT_TEXT = """Once upon a time there was a small boat on a wide river. A girl named Mia and her brother Sam found it one sunny day.
@@ -63,3 +75,28 @@ def read_steps(path):
         return tuple(np.array(values[name], np.float32) for name in ("k_steps", "v_steps"))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path}: not a calibration file ({error})") from None
+
+# Command line -------------------------------------------------------------------------------------
+
+
+def main():
+    p = argparse.ArgumentParser(description="Fix the steps of the int8 KV cache from a text, and store them beside the checkpoint.")
+    p.add_argument("checkpoint",                         help="Checkpoint folder; receives calibration.json.")
+    p.add_argument("text",   nargs="?",                  help="UTF-8 text that is not the evaluation text (default: a built-in one).")
+    p.add_argument("--margin", type=float, default=1.0,  help="Head room over the largest value seen (default: 1.0).")
+    args     = p.parse_args()
+    progress = Progress()
+    try:
+        checkpoint = load_checkpoint(args.checkpoint)
+        steps = kv_steps(checkpoint, args.text and read_records(args.text), args.margin,
+            progress=lambda done, total: progress.show("calibrating", done, total))
+        path = pathlib.Path(args.checkpoint)/FILE
+        write_steps(path, *steps, pathlib.Path(args.text).name if args.text else "built-in text")
+    except (OSError, ValueError) as error:
+        sys.exit(f"calibrate.py: {error}")
+    progress.end()
+    print(f"{path}: K steps {steps[0].min():.5f} to {steps[0].max():.5f}, V steps {steps[1].min():.5f} to {steps[1].max():.5f}")
+
+
+if __name__ == "__main__":
+    main()
