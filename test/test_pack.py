@@ -1,0 +1,127 @@
+#
+# This file is part of LiteTern.
+#
+# Copyright (c) 2026 LiteTern developers
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""The packer as a user meets it: what it writes, what it prints, and one clear line for what it refuses."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from host import pack as packer
+from model import calibrate, image
+from model.environment import ROOT
+from model.image import read_image
+from model.importers import load_checkpoint
+from model.quantised import quantise_checkpoint
+from tiny_checkpoint import write_checkpoint
+
+# Helpers ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    return write_checkpoint(tmp_path/"tiny")
+
+
+def pack(*arguments):
+    """(status, stdout, stderr) of the command."""
+    done = subprocess.run([sys.executable, str(ROOT/"host"/"pack.py"), *map(str, arguments)], capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout, done.stderr
+
+
+def refused(*arguments):
+    """Last line on stderr of a command that must fail with one clear line."""
+    status, out, err = pack(*arguments)
+    assert status == 1 and out == "" and "Traceback" not in err
+    return err.splitlines()[-1]
+
+# Results ------------------------------------------------------------------------------------------
+
+
+def test_image_holds_the_checkpoint(checkpoint, tmp_path):
+    status, out, _ = pack(checkpoint, "-o", tmp_path/"m.tern", "--json")
+    model, figures = read_image(tmp_path/"m.tern"), json.loads(out)
+    expected = quantise_checkpoint(load_checkpoint(checkpoint), *calibrate.kv_steps(load_checkpoint(checkpoint)))
+    # The image holds float32 of what the configuration says in float64.
+    assert status == 0 and dataclasses.replace(model.config, norm_eps=1e-5) == expected.config
+    for name in ("embedding", "cosine", "final_norm"):
+        np.testing.assert_array_equal(getattr(model, name), getattr(expected, name))
+    for layer, other in zip(model.layers, expected.layers):
+        np.testing.assert_array_equal(layer.qkv.packed, other.qkv.packed)
+        np.testing.assert_array_equal(layer.k_steps, other.k_steps)
+    assert figures["image_bytes"] == (tmp_path/"m.tern").stat().st_size
+    assert figures["ternary_bytes"] == sum(getattr(layer, name).packed.nbytes for layer in model.layers for name in image.GROUPS)
+    assert figures["kv_bytes"] == 2*2*32*64  # K and V, layers, KV width, positions.
+
+
+def test_table_names_the_sizes(checkpoint, tmp_path):
+    status, out, err = pack(checkpoint, "-o", tmp_path/"m.tern")
+    assert status == 0 and "2 layers of 64" in out and "read for a token" in out and "KV cache" in out
+    assert err.splitlines() == ["reading the checkpoint", "calibrating the KV cache", "quantising", "writing"]
+
+
+def test_context(checkpoint, tmp_path):
+    assert pack(checkpoint, "-o", tmp_path/"m.tern", "--context", 24)[0] == 0
+    assert read_image(tmp_path/"m.tern").config.context == 24
+
+
+def test_calibration_text_and_stored_steps(checkpoint, tmp_path):
+    (tmp_path/"text.txt").write_text("The dog ran.")
+    packer.pack(checkpoint, tmp_path/"text.tern", calibration=tmp_path/"text.txt")
+    of_text = read_image(tmp_path/"text.tern")
+    steps   = calibrate.kv_steps(load_checkpoint(checkpoint), ["The dog ran."])
+    np.testing.assert_array_equal(of_text.layers[1].k_steps, steps[0][1])
+    assert json.loads(of_text.metadata)["calibration"] == "text.txt"
+
+    calibrate.write_steps(checkpoint/calibrate.FILE, *[2*step for step in steps], "text.txt")
+    packer.pack(checkpoint, tmp_path/"stored.tern")
+    np.testing.assert_array_equal(read_image(tmp_path/"stored.tern").layers[1].k_steps, 2*steps[0][1])
+
+
+def test_folder_is_packed_again_only_when_it_changed(checkpoint, tmp_path, monkeypatch):
+    monkeypatch.setattr(packer, "CACHE", tmp_path/"cache")
+    first = packer.packed(checkpoint)
+    made  = first.stat().st_mtime_ns
+    assert packer.packed(checkpoint) == first and first.stat().st_mtime_ns == made
+    write_checkpoint(checkpoint, seed=2)
+    assert packer.packed(checkpoint) != first
+    assert packer.packed(first) == first
+
+# Refusals -----------------------------------------------------------------------------------------
+
+
+def test_what_is_no_checkpoint(tmp_path):
+    assert "no such file or folder" in refused(tmp_path/"none", "-o", tmp_path/"m.tern")
+    assert "config.json" in refused(tmp_path, "-o", tmp_path/"m.tern")
+
+
+def test_damaged_weights(checkpoint, tmp_path):
+    data = (checkpoint/"model.safetensors").read_bytes()
+    (checkpoint/"model.safetensors").write_bytes(data[:len(data)//2])
+    assert "damaged safetensors" in refused(checkpoint, "-o", tmp_path/"m.tern")
+    assert list(tmp_path.glob("*.tern*")) == []
+
+
+def test_no_tokenizer(checkpoint, tmp_path):
+    (checkpoint/"tokenizer.json").unlink()
+    assert "tokenizer" in refused(checkpoint, "-o", tmp_path/"m.tern")
+
+
+def test_arguments(checkpoint, tmp_path):
+    assert "context 65: must lie in 1 … 64" in refused(checkpoint, "-o", tmp_path/"m.tern", "--context", 65)
+    assert "must be a file" in refused(checkpoint, "-o", tmp_path/"none"/"m.tern")
+    assert "text.txt" in refused(checkpoint, "-o", tmp_path/"m.tern", "--calibration", tmp_path/"text.txt")
+
+
+def test_image_too_large(checkpoint, tmp_path, monkeypatch):
+    monkeypatch.setattr(image, "IMAGE_LIMIT", 20000)
+    with pytest.raises(ValueError, match="image of .* or more: the board holds"):
+        packer.pack(checkpoint, tmp_path/"m.tern")
+    assert list(tmp_path.glob("*.tern*")) == []
