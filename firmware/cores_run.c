@@ -1,0 +1,206 @@
+/*
+ * This file is part of LiteTern.
+ *
+ * Copyright (c) 2026 LiteTern developers
+ * SPDX-License-Identifier: BSD-2-Clause
+ */
+
+/* Descriptor list, stream and results of the C cores. */
+
+#include <string.h>
+
+#include "cores_run.h"
+#include "litetern/formats.h"
+
+/* Reader ----------------------------------------------------------------------------------------*/
+
+/* 1 if `bytes` bytes at a bus address lie in the memory. */
+static int reachable(const struct cores_run *run, uint32_t address, uint64_t bytes)
+{
+    return address + bytes <= run->bytes;
+}
+
+/* Fetches the next descriptor; 0 at the end of the list or of the run. */
+static int next_piece(struct cores_run *run)
+{
+    uint64_t descriptor;
+
+    if (run->last || !run->busy)
+        return 0;
+    if (!reachable(run, run->list, BEAT_BYTES)) {
+        cores_fail(run, CORES_ERROR_RESPONSE);
+        return 0;
+    }
+    memcpy(&descriptor, (const void *)(run->base + run->list), sizeof(descriptor));
+    run->list       += BEAT_BYTES;
+    run->last        = DESCRIPTOR_LAST(descriptor);
+    run->piece       = DESCRIPTOR_ADDRESS(descriptor)*BEAT_BYTES;
+    run->piece_bytes = DESCRIPTOR_LENGTH(descriptor)*BEAT_BYTES;
+    if (run->piece_bytes == 0) {
+        cores_fail(run, CORES_ERROR_DESCRIPTOR);
+        return 0;
+    }
+    if (!reachable(run, run->piece, run->piece_bytes)) {
+        cores_fail(run, CORES_ERROR_RESPONSE);
+        return 0;
+    }
+    return 1;
+}
+
+int cores_ended(struct cores_run *run)
+{
+    return run->piece_bytes == 0 && !next_piece(run);
+}
+
+const uint8_t *cores_take(struct cores_run *run, uint32_t bytes, uint8_t *scratch)
+{
+    const uint8_t *data = scratch;
+
+    if (cores_ended(run))
+        return NULL;
+    run->beats += bytes/BEAT_BYTES;
+    if (bytes <= run->piece_bytes) {
+        data = (const uint8_t *)(run->base + run->piece);
+        run->piece       += bytes;
+        run->piece_bytes -= bytes;
+        return data;
+    }
+    while (bytes) {
+        uint32_t part = bytes < run->piece_bytes ? bytes : run->piece_bytes;
+        memcpy(scratch, (const void *)(run->base + run->piece), part);
+        run->piece       += part;
+        run->piece_bytes -= part;
+        scratch          += part;
+        bytes            -= part;
+        if (bytes && cores_ended(run)) {
+            run->beats -= bytes/BEAT_BYTES;
+            return NULL;
+        }
+    }
+    return data;
+}
+
+/* Drops beats of a refused record, or of everything after a wrong magic number. */
+static uint32_t skip(struct cores_run *run, uint32_t beats)
+{
+    uint32_t part;
+
+    if (cores_ended(run)) {
+        if (run->skip != UINT64_MAX)
+            run->errors |= CORES_ERROR_TRUNCATED;
+        run->skip = 0;
+        return 0;
+    }
+    part = run->piece_bytes/BEAT_BYTES;
+    part = part < beats ? part : beats;
+    part = part < run->skip ? part : (uint32_t)run->skip;
+    run->piece       += part*BEAT_BYTES;
+    run->piece_bytes -= part*BEAT_BYTES;
+    run->beats       += part;
+    if (run->skip != UINT64_MAX)
+        run->skip -= part;
+    return part;
+}
+
+/* Writer ----------------------------------------------------------------------------------------*/
+
+void cores_put(struct cores_run *run, uint32_t word)
+{
+    uint32_t *beat = (uint32_t *)(run->base + run->destination + run->written);
+
+    if (!run->half_full) {
+        run->half      = word;
+        run->half_full = 1;
+        return;
+    }
+    run->half_full = 0;
+    if (!run->busy)
+        return;
+    if (run->limit - run->written < BEAT_BYTES) {
+        cores_fail(run, CORES_ERROR_OVERRUN);
+        return;
+    }
+    beat[0] = run->half;
+    beat[1] = word;
+    run->written += BEAT_BYTES;
+}
+
+void cores_flush(struct cores_run *run)
+{
+    if (run->half_full)
+        cores_put(run, 0);
+}
+
+/* Run -------------------------------------------------------------------------------------------*/
+
+void cores_fail(struct cores_run *run, uint32_t error)
+{
+    run->errors     |= error;
+    run->busy        = 0;
+    run->piece_bytes = 0;
+    run->skip        = 0;
+}
+
+void cores_start(struct cores_run *run, uintptr_t memory, uint64_t bytes, uint32_t core, uint32_t list, uint32_t destination,
+                 uint32_t limit)
+{
+    run->written     = 0;
+    run->beats       = 0;
+    run->errors      = 0;
+    run->busy        = 1;
+    run->base        = memory;
+    run->bytes       = bytes;
+    run->core        = core;
+    run->list        = list & ~(uint32_t)(BEAT_BYTES - 1);
+    run->destination = destination & ~(uint32_t)(BEAT_BYTES - 1);
+    run->limit       = limit & ~(uint32_t)(BEAT_BYTES - 1);
+    run->piece_bytes = 0;
+    run->last        = 0;
+    run->half_full   = 0;
+    run->rows        = 0;
+    run->row         = 0;
+    run->skip        = 0;
+    if (core == CORES_ATTENTION) {
+        run->u.attention.scores[0].filled = 0;
+        run->u.attention.scores[1].filled = 0;
+    }
+    if (core > CORES_ATTENTION)
+        cores_fail(run, CORES_ERROR_CORE);
+    else if (!reachable(run, run->destination, run->limit))
+        cores_fail(run, CORES_ERROR_RESPONSE);
+}
+
+uint32_t cores_advance(struct cores_run *run, uint32_t beats)
+{
+    uint32_t taken = 0;
+
+    while (run->busy && taken < beats) {
+        if (run->skip)
+            taken += skip(run, beats - taken);
+        else if (run->row == run->rows && cores_ended(run))
+            run->busy = 0;
+        else if (run->core == CORES_MATMUL)
+            taken += cores_matmul(run, beats - taken);
+        else
+            taken += cores_attention(run, beats - taken);
+    }
+    return run->busy;
+}
+
+uint32_t cores_run_list(struct cores_run *run, uintptr_t memory, uint64_t bytes, uint32_t core, uint32_t list,
+                        uint32_t destination, uint32_t limit, uint32_t *written, uint32_t *beats)
+{
+    cores_start(run, memory, bytes, core, list, destination, limit);
+    while (cores_advance(run, UINT32_MAX))
+        ;
+    if (written)
+        *written = run->written;
+    if (beats)
+        *beats = run->beats;
+    return run->errors;
+}
+
+size_t cores_run_bytes(void)
+{
+    return sizeof(struct cores_run);
+}

@@ -1,0 +1,182 @@
+/*
+ * This file is part of LiteTern.
+ *
+ * Copyright (c) 2026 LiteTern developers
+ * SPDX-License-Identifier: BSD-2-Clause
+ */
+
+#include "crc32.h"
+#include "image.h"
+#include "litetern/formats.h"
+#include "litetern/numerics.h"
+
+#define LAYERS_MAX  4096           /* As in model/image.py: bounds the header before its CRC is known. */
+#define VOCAB_MAX   (1u << 24)
+#define CONTEXT_MAX (1u << 24)
+#define HEADS_MAX   2048
+#define FLOAT_LOW   1e-9f          /* Steps and scales beyond these would make subnormals or infinities. */
+#define FLOAT_HIGH  1e9f
+
+/* Checks ----------------------------------------------------------------------------------------*/
+
+static const struct image_layer *layers_of(const struct image_header *h)
+{
+    return (const struct image_layer *)(h + 1);
+}
+
+static int width(uint64_t value)
+{
+    return value >= 8 && value % 8 == 0 && value <= ROW_WEIGHTS_MAX;
+}
+
+static int shape(const struct image_header *h)
+{
+    if (h->heads == 0 || h->heads > HEADS_MAX || h->kv_heads == 0 || h->heads % h->kv_heads)
+        return 0;
+    if (h->head_dim == 0 || h->head_dim % 8 || h->head_dim > HEAD_DIM_MAX)
+        return 0;
+    if (!width(h->hidden) || !width(h->ffn) || !width((uint64_t)h->heads*h->head_dim))
+        return 0;
+    if (h->vocab < 2 || h->vocab % 2 || h->vocab > VOCAB_MAX || h->bos >= h->vocab || h->eos >= h->vocab)
+        return 0;
+    if (h->layers == 0 || h->context == 0 || h->context > CONTEXT_MAX)
+        return 0;
+    return h->activation < ACTIVATIONS_COUNT && h->sub_norms <= 1 && h->head_format == IMAGE_HEAD_INT8;
+}
+
+/* 1 if count elements lie between the records and the end of the image. */
+static int inside(const struct image_header *h, uint32_t offset, uint64_t count, uint32_t element)
+{
+    uint64_t start = sizeof(*h) + (uint64_t)h->layers*sizeof(struct image_layer);
+
+    return offset % IMAGE_ALIGNMENT == 0 && offset >= start && offset + count*element <= h->image_bytes;
+}
+
+static uint64_t ternary(uint64_t rows, uint32_t columns)
+{
+    return rows*((columns + TERNARY_PER_BEAT - 1)/TERNARY_PER_BEAT)*BEAT_BYTES;
+}
+
+static int offsets(const struct image_header *h)
+{
+    const struct image_layer *l = layers_of(h);
+    uint64_t table = (uint64_t)h->vocab*h->hidden, angles = (uint64_t)h->context*(h->head_dim/2);
+    uint32_t q_width = h->heads*h->head_dim, kv_width = h->kv_heads*h->head_dim;
+
+    if (!inside(h, h->embedding, table, 1) || !inside(h, h->embedding_steps, h->vocab, 4))
+        return 0;
+    if (!inside(h, h->head, table, 1) || !inside(h, h->head_steps, h->vocab, 4) || !inside(h, h->final_norm, h->hidden, 4))
+        return 0;
+    if (!inside(h, h->cosine, angles, 4) || !inside(h, h->sine, angles, 4))
+        return 0;
+    if (!inside(h, h->tokenizer, h->tokenizer_bytes, 1) || !inside(h, h->metadata, h->metadata_bytes, 1))
+        return 0;
+    for (uint32_t i = 0; i < h->layers; i++, l++) {
+        if (!inside(h, l->attn_norm, h->hidden, 4) || !inside(h, l->o_norm, q_width, 4))
+            return 0;
+        if (!inside(h, l->ffn_norm, h->hidden, 4) || !inside(h, l->down_norm, h->ffn, 4))
+            return 0;
+        if (!inside(h, l->k_steps, h->kv_heads, 4) || !inside(h, l->v_steps, h->kv_heads, 4))
+            return 0;
+        if (!inside(h, l->qkv, ternary((uint64_t)q_width + 2*(uint64_t)kv_width, h->hidden), 1))
+            return 0;
+        if (!inside(h, l->o, ternary(h->hidden, q_width), 1) || !inside(h, l->down, ternary(h->hidden, h->ffn), 1))
+            return 0;
+        if (!inside(h, l->gate_up, ternary(2*(uint64_t)h->ffn, h->hidden), 1))
+            return 0;
+    }
+    return 1;
+}
+
+/* 0 for NaN, too. */
+static int sane(float value)
+{
+    return value >= FLOAT_LOW && value <= FLOAT_HIGH;
+}
+
+static int values(const struct image_header *h)
+{
+    const struct image_layer *l = layers_of(h);
+
+    if (!sane(h->norm_eps))
+        return 0;
+    for (uint32_t i = 0; i < h->layers; i++, l++) {
+        const float *k_steps = (const float *)((const uint8_t *)h + l->k_steps);
+        const float *v_steps = (const float *)((const uint8_t *)h + l->v_steps);
+        if (!sane(l->q_scale) || !sane(l->k_scale) || !sane(l->v_scale) || !sane(l->o_scale))
+            return 0;
+        if (!sane(l->gate_scale) || !sane(l->up_scale) || !sane(l->down_scale))
+            return 0;
+        for (uint32_t head = 0; head < h->kv_heads; head++)
+            if (!sane(k_steps[head]) || !sane(v_steps[head]))
+                return 0;
+    }
+    return 1;
+}
+
+/* Image -----------------------------------------------------------------------------------------*/
+
+size_t image_header_bytes(const void *image)
+{
+    const struct image_header *h = image;
+
+    if (h->magic != IMAGE_MAGIC || h->version != IMAGE_VERSION || h->layers > LAYERS_MAX)
+        return 0;
+    return sizeof(*h) + h->layers*sizeof(struct image_layer);
+}
+
+uint32_t image_check(const void *image, size_t bytes, size_t limit, int body)
+{
+    const struct image_header *h = image;
+    const uint32_t zero = 0, before = offsetof(struct image_header, header_crc), after = before + sizeof(h->header_crc);
+    size_t header_bytes;
+    uint32_t crc;
+
+    if (bytes < sizeof(*h))
+        return IMAGE_ERROR_SHORT;
+    if (h->magic != IMAGE_MAGIC)
+        return IMAGE_ERROR_MAGIC;
+    if (h->version != IMAGE_VERSION)
+        return IMAGE_ERROR_VERSION;
+    header_bytes = image_header_bytes(image);
+    if (header_bytes == 0 || bytes < header_bytes)
+        return IMAGE_ERROR_SHORT;
+    crc = crc32_update(0, h, before);
+    crc = crc32_update(crc, &zero, sizeof(zero));
+    crc = crc32_update(crc, (const uint8_t *)h + after, header_bytes - after);
+    if (crc != h->header_crc)
+        return IMAGE_ERROR_HEADER_CRC;
+    if (h->image_bytes > limit)
+        return IMAGE_ERROR_LIMIT;
+    if (h->image_bytes != bytes)
+        return IMAGE_ERROR_SIZE;
+    if (!shape(h))
+        return IMAGE_ERROR_SHAPE;
+    if (h->score_bits != ATTENTION_SCORE_BITS || h->steps_per_nat != ATTENTION_STEPS_PER_NAT || h->exp_bits != ATTENTION_EXP_BITS)
+        return IMAGE_ERROR_ATTENTION;
+    if (!offsets(h))
+        return IMAGE_ERROR_OFFSET;
+    if (body && crc32_update(0, (const uint8_t *)image + header_bytes, bytes - header_bytes) != h->body_crc)
+        return IMAGE_ERROR_BODY_CRC;
+    return values(h) ? IMAGE_OK : IMAGE_ERROR_VALUE;
+}
+
+const char *image_error_text(uint32_t error)
+{
+    static const char *const texts[] = {
+        [IMAGE_OK]               = "image is good",
+        [IMAGE_ERROR_SHORT]      = "image is truncated: shorter than its header and layer records",
+        [IMAGE_ERROR_MAGIC]      = "not a LiteTern image (wrong magic word)",
+        [IMAGE_ERROR_VERSION]    = "image of another format version: pack the checkpoint again",
+        [IMAGE_ERROR_SIZE]       = "image is truncated or damaged: not as long as its header says",
+        [IMAGE_ERROR_LIMIT]      = "image is too large for the board's memory",
+        [IMAGE_ERROR_HEADER_CRC] = "image is damaged: CRC-32 of the header does not match",
+        [IMAGE_ERROR_BODY_CRC]   = "image is damaged: CRC-32 of the body does not match",
+        [IMAGE_ERROR_SHAPE]      = "image describes a model that this firmware cannot run",
+        [IMAGE_ERROR_ATTENTION]  = "image was packed for another softmax resolution than this accelerator's",
+        [IMAGE_ERROR_OFFSET]     = "image is damaged: a tensor lies outside of it",
+        [IMAGE_ERROR_VALUE]      = "image is damaged: a scale or step is out of range",
+    };
+
+    return error < sizeof(texts)/sizeof(texts[0]) ? texts[error] : "unknown image error";
+}

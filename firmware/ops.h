@@ -1,0 +1,62 @@
+/*
+ * This file is part of LiteTern.
+ *
+ * Copyright (c) 2026 LiteTern developers
+ * SPDX-License-Identifier: BSD-2-Clause
+ */
+
+/*
+ * The fp32 operations of a token: model/ops.py, bit for bit. Vectors have a multiple of 8 elements unless it says otherwise.
+ */
+
+#ifndef OPS_H
+#define OPS_H
+
+#include <stdint.h>
+
+enum ops_activation {              /* model.config.ACTIVATIONS. */
+    OPS_SILU  = 0,
+    OPS_RELU2 = 1,
+};
+
+/* exp of float [n], the argument limited to ±30. */
+void ops_exp(float *out, const float *x, uint32_t n);
+
+/* out = x·gain/√(mean(x²) + eps). */
+void ops_rms_norm(float *out, const float *x, const float *gain, float eps, uint32_t n);
+
+/* Absmax int8; returns the step. */
+float ops_quantise(int8_t *out, const float *x, uint32_t n);
+
+/* int8 with a fixed step (KV cache). */
+void ops_quantise_fixed(int8_t *out, const float *x, float step, uint32_t n);
+
+/* out = float(accumulators)·scale. */
+void ops_dequantise(float *out, const int32_t *accumulators, float scale, uint32_t n);
+
+/* out = float(accumulators)·(steps·step): the head, whose rows have their own steps. Any n. */
+void ops_dequantise_rows(float *out, const int32_t *accumulators, const float *steps, float step, uint32_t n);
+
+/* x = flush(x + float(accumulators)·scale): dequantise and residual. */
+void ops_residual(float *x, const int32_t *accumulators, float scale, uint32_t n);
+
+/* x = flush(float(row)·step): a row of the embedding. */
+void ops_embed(float *x, const int8_t *row, float step, uint32_t n);
+
+/* Rotates half-split heads in place; cosine and sine float [head_dim/2]. */
+void ops_rope(float *x, const float *cosine, const float *sine, uint32_t head_dim, uint32_t heads);
+
+/* out = activation(gate, up) of the dequantised accumulators of both. */
+void ops_activate(uint32_t activation, float *out, const int32_t *gate, float gate_scale, const int32_t *up, float up_scale,
+                  uint32_t n);
+
+/* Factor of ops_score_multiplier() of a KV head. */
+float ops_k_factor(float k_step, uint32_t head_dim);
+
+/* Integer multiplier m of a query head. */
+uint32_t ops_score_multiplier(float q_step, float k_factor);
+
+/* out = flush(float(numerators)·(v_step/denominator)). */
+void ops_attention_output(float *out, const int32_t *numerators, int32_t denominator, float v_step, uint32_t head_dim);
+
+#endif
