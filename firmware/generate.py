@@ -8,13 +8,13 @@
 
 """C headers of everything that Python describes: words and image, messages, memory map, model constants, registers of the PL."""
 
+if __name__ == "__main__":  # Imports start at the project's root.
+    import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
+
 import argparse
 import os
-import sys
 
 from pathlib import Path
-
-sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from firmware.numerics import numerics_header
 from host import messages

@@ -1,0 +1,111 @@
+#
+# This file is part of LiteTern.
+#
+# Copyright (c) 2026 LiteTern developers
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""Builds the firmware by its Makefile and keeps each result under build/firmware/, named by a hash of all that goes in."""
+
+import ctypes
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from pathlib import Path
+
+FOLDER  = Path(__file__).resolve().parent
+ROOT    = FOLDER.parent
+CACHE   = ROOT/"build"/"firmware"
+TIMEOUT = 600  # Seconds: a build takes some.
+OUTPUTS = {"a9": "litetern.elf", "aarch64": "litetern.elf", "host": "litetern.so"}
+GCC     = {"a9": "arm-none-eabi-", "aarch64": "aarch64-linux-gnu-", "host": ""}
+
+# Build --------------------------------------------------------------------------------------------
+
+
+def _inputs():
+    """Every file that a build may depend on."""
+    yield from sorted(path for path in FOLDER.rglob("*") if path.suffix in (".c", ".h", ".S", ".ld", ".py") or path.name == "Makefile")
+    for room in ("model", "cores", "soc"):
+        yield from sorted((ROOT/room).glob("*.py"))
+    yield ROOT/"host"/"messages.py"
+
+
+def compiler(target="a9", name="clang"):
+    """CROSS_COMPILE of a compiler: clang (from pip) or gcc (of the system); ValueError where it is missing."""
+    if target not in OUTPUTS:
+        raise ValueError(f"firmware target {target!r}: must be one of {', '.join(OUTPUTS)}")
+    if name == "clang":
+        return ""
+    if name != "gcc":
+        raise ValueError(f"compiler {name!r}: must be clang or gcc")
+    if shutil.which(f"{GCC[target]}gcc") is None:
+        raise ValueError(f"{GCC[target]}gcc not found: install it with your system's packages, or use clang")
+    return GCC[target]
+
+
+def build(target="a9", compiler_name="clang", defines=(), optimise="-O3"):
+    """Builds a target, or finds it in the cache; returns the Path of the ELF or shared library.
+
+    target   : "a9" (the firmware), "aarch64" (all but start code and drivers, to be emulated), "host" (the same, shared library).
+    defines  : "NAME" or "NAME=value" for every source.
+    ValueError with the compiler's first error where it does not build.
+    """
+    prefix  = compiler(target, compiler_name)
+    options = [f"TARGET={target}", f"OPT={optimise}", "DEFINES=" + " ".join(f"-D{define}" for define in defines)]
+    if prefix:
+        options.append(f"CROSS_COMPILE={prefix}")
+    key = hashlib.sha256(repr((options, sys.version_info[:2])).encode())
+    for path in _inputs():
+        key.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
+    result = CACHE/f"{target}-{key.hexdigest()[:16]}"/OUTPUTS[target]
+    if result.exists():
+        return result
+    if shutil.which("make") is None:
+        raise ValueError("make not found: install it with your system's packages")
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f"{target}-", dir=CACHE) as work:
+        command = ["make", "-s", f"-j{os.cpu_count() or 1}", "-C", str(FOLDER), f"O={work}", f"PYTHON={sys.executable}", *options]
+        environment = {name: value for name, value in os.environ.items() if name not in ("CC", "CFLAGS", "MAKEFLAGS", "MAKELEVEL", "CROSS_COMPILE")}
+        try:
+            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, timeout=TIMEOUT)
+        except subprocess.TimeoutExpired:
+            raise ValueError(f"firmware ({target}): the build did not end within {TIMEOUT} s") from None
+        if done.returncode:
+            lines = [line for line in done.stdout.splitlines() if "error" in line.lower()] or done.stdout.splitlines() or ["no output"]
+            raise ValueError(f"firmware ({target}): {lines[0]}")
+        kept = Path(work)/"kept"
+        kept.mkdir()
+        shutil.copy2(Path(work)/OUTPUTS[target], kept)
+        shutil.copytree(Path(work)/"generated", kept/"generated")
+        shutil.copy2(Path(work)/"csr.json", kept)
+        try:
+            os.replace(kept, result.parent)
+        except OSError:  # Another process was first.
+            if not result.exists():
+                raise
+    return result
+
+
+def build_elf(compiler_name="clang", defines=(), optimise="-O3"):
+    """The firmware of Zynq boards: Path of the ELF."""
+    return build("a9", compiler_name, defines, optimise)
+
+
+def build_host_library(defines=(), optimise="-O3"):
+    """Everything but start code and drivers for this machine: Path of the shared library."""
+    return build("host", "gcc" if shutil.which("gcc") else "clang", defines, optimise)
+
+
+@functools.lru_cache(maxsize=None)
+def load_host_library(defines=()):
+    """The host library, loaded: ctypes.CDLL."""
+    return ctypes.CDLL(str(build_host_library(defines)))
+
+
+if __name__ == "__main__":
+    print(build(*sys.argv[1:]))

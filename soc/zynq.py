@@ -1,0 +1,39 @@
+#
+# This file is part of LiteTern.
+#
+# Copyright (c) 2026 LiteTern developers
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""What Zynq boards have in common: where things lie in the DDR, and what the boot script hands to the firmware."""
+
+from model.layout import Struct
+
+# Memory -------------------------------------------------------------------------------------------
+
+DDR_BYTES      = 512 << 20
+FIRMWARE_BASE  = 0x0010_0000  # The first MB stays unmapped: a null pointer faults.
+FIRMWARE_LIMIT = 0x0400_0000
+ARENA_BASE     = 0x0400_0000  # KV caches and buffers of models whose image leaves no better room.
+HANDOVER_BASE  = 0x07FF_F000  # Ends the part below the image.
+IMAGE_BASE     = 0x0800_0000  # The boot script loads the image here; what the image leaves free is the arena.
+DDR_END        = DDR_BYTES
+
+# Hand-over ----------------------------------------------------------------------------------------
+
+HANDOVER_MAGIC = int.from_bytes(b"LTGO", "little")
+
+# The stock boot image brings a bitstream of its own: only the script that loads ours writes this word, and the firmware clears it.
+HANDOVER = Struct("handover", "Left in the DDR by the boot script.", [
+    ("magic",       "u4",  "HANDOVER_MAGIC: the script has loaded LiteTern's bitstream."),
+    ("image_bytes", "u4",  "Length of the image at IMAGE_BASE; 0: none."),
+    ("pl_build",    "S24", "Build hash of the bitstream."),
+])
+
+STRUCTS   = (HANDOVER,)
+CONSTANTS = ("DDR_BYTES", "FIRMWARE_BASE", "FIRMWARE_LIMIT", "ARENA_BASE", "HANDOVER_BASE", "HANDOVER_MAGIC", "IMAGE_BASE", "DDR_END")
+
+# Clocks -------------------------------------------------------------------------------------------
+
+PS_CLOCK_HZ    = 50_000_000        # Crystal of the PYNQ-Z1.
+CPU_CLOCK_HZ   = 650_000_000
+TIMER_CLOCK_HZ = CPU_CLOCK_HZ//2  # Global timer, before its prescaler.
