@@ -16,7 +16,9 @@ from litex.soc.interconnect import axi, stream
 from litex.soc.interconnect.csr import CSRField, CSRStatus, CSRStorage
 from litex.soc.interconnect.csr_eventmanager import EventManager, EventSourcePulse
 
-from cores import reader, writer
+from cores import attention, matmul, probe, reader, writer
+from cores.attention import Attention
+from cores.matmul import Matmul
 from cores.probe import Probe
 from cores.reader import DMAReader
 from cores.writer import DMAWriter
@@ -337,6 +339,10 @@ class Accelerator(LiteXModule):
             lanes.append(lane)
         self.comb += self.idle.eq(Reduce("AND", [lane.idle for lane in lanes]))
 
+    def get_memories(self):
+        """None: LiteX would map the cores' buffers onto the register bus."""
+        return []
+
     @property
     def lanes(self):
         return [getattr(self, f"lane{i}") for i in range(self.config.ports)]
@@ -344,5 +350,18 @@ class Accelerator(LiteXModule):
 
 def make_cores(config):
     """The cores of one lane: {name: (module, errors)}."""
-    cores = {"probe": (Probe(), ())}
-    return {name: cores[name] for name in CORES if name in cores}
+    cores = {"matmul": (Matmul(
+        vectors_max     = config.vectors_max,
+        formats         = config.formats,
+        row_weights_max = config.row_weights_max,
+        topk_max        = config.topk_max,
+    ), matmul.ERRORS)}
+    if config.attention is not None:
+        cores["attention"] = (Attention(
+            head_dim_max = config.head_dim_max,
+            queries_max  = config.queries_max,
+            rows_max     = config.rows_max,
+            parameters   = config.attention,
+        ), attention.ERRORS)
+    cores["probe"] = (Probe(), probe.ERRORS)
+    return cores
