@@ -18,6 +18,8 @@ HANDOVER_BASE  = 0x07FF_F000  # Ends the part below the image.
 IMAGE_BASE     = 0x0800_0000  # The boot script loads the image here; what the image leaves free is the arena.
 DDR_END        = DDR_BYTES
 
+DDR_BYTES_PER_SECOND = 2.009e9  # What two HP ports were measured to read: the wall.
+
 # Hand-over ----------------------------------------------------------------------------------------
 
 HANDOVER_MAGIC = int.from_bytes(b"LTGO", "little")

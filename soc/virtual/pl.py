@@ -16,10 +16,10 @@ import numpy as np
 from soc.accelerator import AcceleratorConfig
 from soc.pl import PL
 from soc.verilate import build, to_verilog
+from soc.zynq import DDR_BYTES_PER_SECOND
 
-DDR_BYTES_PER_SECOND = 2.009e9  # What two ports were measured to read: the wall.
-PORTS_MAX            = 4
-_FOLDER              = Path(__file__).resolve().parent
+PORTS_MAX = 4
+_FOLDER   = Path(__file__).resolve().parent
 
 # Parameters ---------------------------------------------------------------------------------------
 
