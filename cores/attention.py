@@ -19,6 +19,9 @@ from cores.attention_results import AttentionResults
 from model.circuits import ATTENTION
 from model.stream import BEAT_BYTES, HEAD_DIM_MAX
 
+# Cycles that a V header waits directly behind the K record of its own buffer.
+ORDER_CYCLES = STORE - 2
+
 # Attention ----------------------------------------------------------------------------------------
 
 

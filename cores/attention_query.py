@@ -39,7 +39,7 @@ class AttentionQuery(LiteXModule):
 
     ::
 
-        K  data ─► × q[beat] ─► adder tree ─► Σ over beats ─► × m >> 24 ─► clamp ─► score, maximum
+        K  data ─► × q[beat] ─► adder tree ─► Σ over beats ─► × m >> shift ─► clamp ─► score, maximum
         V  data ─► × exp[maximum − score] ─► + accumulators[beat] ─► numerators
                           └─► Σ over rows ─► denominator
 
@@ -111,7 +111,7 @@ class AttentionQuery(LiteXModule):
 
         # q ----------------------------------------------------------------------------------------
 
-        self.q = q = Memory(8*BEAT_BYTES, beats_max, name="q")
+        self.q = q = Memory(8*BEAT_BYTES, max(beats_max, 2), name="q")
         port   = q.get_port(write_capable=True, async_read=True)
         self.specials += port
         self.comb += [
@@ -143,7 +143,7 @@ class AttentionQuery(LiteXModule):
 
         # Numerators -------------------------------------------------------------------------------
 
-        self.accumulators = accumulators = Memory(BEAT_BYTES*acc_bits, beats_max, name="accumulators")
+        self.accumulators = accumulators = Memory(BEAT_BYTES*acc_bits, max(beats_max, 2), name="accumulators")
         port = accumulators.get_port(write_capable=True, async_read=True)
         self.specials += port
         self.comb += [
