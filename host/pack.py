@@ -19,18 +19,23 @@ import argparse
 import dataclasses
 import hashlib
 import json
+import os
 import pathlib
 
 from host import console
 from model import calibrate
-from model.image import IMAGE_LIMIT, VERSION, read_image, write_image
+from model.image import GROUPS, VERSION, write_image
 from model.importers import load_checkpoint
 from model.progress import Progress
 from model.quantised import quantise_checkpoint
 from model.text import read_records
+from soc import zynq
 
 ROOT  = pathlib.Path(__file__).resolve().parent.parent
 CACHE = ROOT/"build"/"models"
+
+BUFFERS     = 8 << 20  # Bytes: more than the engine's buffers take beside weights and KV cache.
+CONTEXT_MIN = 16       # Positions: a board that holds fewer is of no use.
 
 # Pack ---------------------------------------------------------------------------------------------
 
@@ -67,7 +72,18 @@ def pack(folder, output, context=None, calibration=None, progress=None):
         model          = quantise_checkpoint(checkpoint, k_steps, v_steps)
         model.metadata = json.dumps({"calibration": pathlib.Path(source).name, "notes": checkpoint.notes}).encode()
         progress.show("writing")
-        return report(model, write_image(model, output))
+        part = output.with_name(f".{output.name}.{os.getpid()}.new")
+        try:
+            result = report(model, write_image(model, part))
+            needed = context or min(CONTEXT_MIN, config.context)
+            if result["context_max"] < needed:
+                raise ValueError(f"{checkpoint.name} does not fit: image {console.bytes_text(result['image_bytes'])}, "
+                    f"KV cache {console.bytes_text(needed*result['kv_position_bytes'])} for {needed} positions; the largest context is "
+                    f"{result['context_max']}")
+            part.replace(output)
+        finally:
+            part.unlink(missing_ok=True)
+        return result
     finally:
         progress.end()
 
@@ -96,8 +112,11 @@ def packed(path, progress=None):
 
 def report(model, image_bytes):
     """What a packed model takes: a dict of the figures that the packer prints."""
-    config  = model.config
-    groups  = [getattr(layer, name) for layer in model.layers for name in ("qkv", "o", "gate_up", "down")]
+    config   = model.config
+    groups   = [getattr(layer, name) for layer in model.layers for name in GROUPS]
+    position = 2*config.layers*config.kv_width
+    # The firmware takes the larger of two rooms for KV caches: behind the image, or below it.
+    room     = max(zynq.DDR_END - zynq.IMAGE_BASE - image_bytes, zynq.HANDOVER_BASE - zynq.ARENA_BASE) - BUFFERS
     return {
         "name"              : model.name,
         "layers"            : config.layers,
@@ -108,12 +127,13 @@ def report(model, image_bytes):
         "head_dim"          : config.head_dim,
         "vocab"             : config.vocab,
         "context"           : config.context,
+        "context_max"       : max(0, min(config.context, room//position)),
         "ternary_weights"   : sum(len(group.packed)*group.columns for group in groups),
         "ternary_bytes"     : sum(group.packed.nbytes for group in groups),
         "head_bytes"        : model.head.nbytes,
-        "kv_position_bytes" : 2*config.layers*config.kv_width,
-        "kv_bytes"          : 2*config.layers*config.kv_width*config.context,
+        "kv_position_bytes" : position,
         "image_bytes"       : image_bytes,
+        "kv_room_bytes"     : room,
     }
 
 
@@ -121,16 +141,21 @@ def _table(r):
     """Lines of the report for people."""
     size    = console.bytes_text
     weights = r["ternary_bytes"] + r["head_bytes"]
+    row     = lambda name, value, text: f"  {name:18}{size(value):>9}   {text}"
+    context = r["context_max"]
+    at_wall = lambda positions: f"{1e3*(weights + positions*r['kv_position_bytes'])/zynq.DDR_BYTES_PER_SECOND:.3g} ms"
     return [
         f"{r['name']}: {r['layers']} layers of {r['hidden']}, FFN {r['ffn']}, {r['heads']} heads ({r['kv_heads']} KV) of {r['head_dim']}, "
         f"vocabulary {r['vocab']:,}",
         "",
-        f"  {'ternary weights':24}{size(r['ternary_bytes']):>10}   {r['ternary_weights']:,} of {8*r['ternary_bytes']/r['ternary_weights']:.3f} bits",
-        f"  {'int8 head':24}{size(r['head_bytes']):>10}",
-        f"  {'read for a token':24}{size(weights):>10}   and {size(r['kv_position_bytes'])} of KV cache for each position before it",
+        "read for each token",
+        row("ternary weights", r["ternary_bytes"], f"{r['ternary_weights']:,} of {8*r['ternary_bytes']/r['ternary_weights']:.3f} bits"),
+        row("int8 head", r["head_bytes"], f"with the weights {at_wall(0)} at the memory wall of {zynq.DDR_BYTES_PER_SECOND/1e9} GB/s"),
+        row("KV cache", context*r["kv_position_bytes"], f"at position {context:,}; {at_wall(context)} with the weights"),
         "",
-        f"  {'image':24}{size(r['image_bytes']):>10}   of {size(IMAGE_LIMIT)} that the board holds",
-        f"  {'KV cache':24}{size(r['kv_bytes']):>10}   for {r['context']:,} positions",
+        f"memory of the board ({zynq.DDR_BYTES >> 20} MiB)",
+        row("image", r["image_bytes"], "weights, tables, tokenizer"),
+        row("KV cache", context*r["kv_position_bytes"], f"{context:,} of {r['context']:,} positions, room for {max(0, r['kv_room_bytes']//r['kv_position_bytes']):,}"),
     ]
 
 # Command line -------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from model.environment import ROOT
 from model.image import read_image
 from model.importers import load_checkpoint
 from model.quantised import quantise_checkpoint
+from soc import zynq
 from tiny_checkpoint import write_checkpoint
 
 # Helpers ------------------------------------------------------------------------------------------
@@ -58,12 +59,13 @@ def test_image_holds_the_checkpoint(checkpoint, tmp_path):
         np.testing.assert_array_equal(layer.k_steps, other.k_steps)
     assert figures["image_bytes"] == (tmp_path/"m.tern").stat().st_size
     assert figures["ternary_bytes"] == sum(getattr(layer, name).packed.nbytes for layer in model.layers for name in image.GROUPS)
-    assert figures["kv_bytes"] == 2*2*32*64  # K and V, layers, KV width, positions.
+    assert figures["kv_position_bytes"] == 2*2*32  # K and V, layers, KV width.
+    assert figures["context_max"] == 64
 
 
 def test_table_names_the_sizes(checkpoint, tmp_path):
     status, out, err = pack(checkpoint, "-o", tmp_path/"m.tern")
-    assert status == 0 and "2 layers of 64" in out and "read for a token" in out and "KV cache" in out
+    assert status == 0 and "2 layers of 64" in out and "at the memory wall" in out and "64 of 64 positions" in out
     assert err.splitlines() == ["reading the checkpoint", "calibrating the KV cache", "quantising", "writing"]
 
 
@@ -125,3 +127,13 @@ def test_image_too_large(checkpoint, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="image of .* or more: the board holds"):
         packer.pack(checkpoint, tmp_path/"m.tern")
     assert list(tmp_path.glob("*.tern*")) == []
+
+
+def test_memory_plan(checkpoint, tmp_path, monkeypatch):
+    """A context that the board's memory cannot hold is refused; what is there stays."""
+    size = packer.pack(checkpoint, tmp_path/"m.tern")["image_bytes"]
+    (tmp_path/"m.tern").write_text("old")
+    monkeypatch.setattr(packer, "BUFFERS", zynq.DDR_END - zynq.IMAGE_BASE - size - 33*128)
+    with pytest.raises(ValueError, match=r"tiny does not fit: image .* KV cache 8.19 kB for 64 positions; the largest context is 33$"):
+        packer.pack(checkpoint, tmp_path/"m.tern", context=64)
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["m.tern"] and (tmp_path/"m.tern").read_text() == "old"
