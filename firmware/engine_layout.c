@@ -1,0 +1,199 @@
+/*
+ * This file is part of LiteTern.
+ *
+ * Copyright (c) 2026 LiteTern developers
+ * SPDX-License-Identifier: BSD-2-Clause
+ */
+
+/* Memory of the engine: shapes from the image, buffers in the arena, the longest context that fits. */
+
+#include <string.h>
+
+#include "engine_private.h"
+#include "ops.h"
+
+#define CONTEXT_MIN 16             /* A smaller one is of no use; also the granule of `capacity`: whole bursts for any head_dim. */
+
+/* Shapes ----------------------------------------------------------------------------------------*/
+
+static uint32_t round_up(uint32_t value, uint32_t granule)
+{
+    return (value + granule - 1)/granule*granule;
+}
+
+static void shape_group(struct engine *engine, uint32_t kind, uint32_t format, uint32_t rows, uint32_t columns)
+{
+    struct engine_group *group = &engine->groups[kind];
+    uint32_t per_beat = format == FORMAT_TERNARY ? TERNARY_PER_BEAT : INT8_PER_BEAT;
+    uint32_t beats    = (columns + per_beat - 1)/per_beat;
+    uint32_t first    = engine->pl.ports == 1 ? rows : round_up(rows/2, ENGINE_LINE_ROWS);
+
+    group->format    = format;
+    group->rows      = rows;
+    group->columns   = columns;
+    group->row_bytes = beats*BEAT_BYTES;
+    group->x_bytes   = beats*BEAT_BYTES*(format == FORMAT_TERNARY ? TRITS_PER_BYTE : 1);
+    group->first[0]  = 0;
+    group->count[0]  = first < rows ? first : rows;
+    group->first[1]  = group->count[0];
+    group->count[1]  = rows - group->count[0];
+}
+
+static void shape(struct engine *engine)
+{
+    const struct image_header *h = engine->header;
+
+    engine->q_width  = h->heads*h->head_dim;
+    engine->kv_width = h->kv_heads*h->head_dim;
+    engine->group    = h->heads/h->kv_heads;
+    shape_group(engine, GROUP_QKV,     FORMAT_TERNARY, engine->q_width + 2*engine->kv_width, h->hidden);
+    shape_group(engine, GROUP_O,       FORMAT_TERNARY, h->hidden,                            engine->q_width);
+    shape_group(engine, GROUP_GATE_UP, FORMAT_TERNARY, 2*h->ffn,                             h->hidden);
+    shape_group(engine, GROUP_DOWN,    FORMAT_TERNARY, h->hidden,                            h->ffn);
+    shape_group(engine, GROUP_HEAD,    FORMAT_INT8,    h->vocab,                             h->hidden);
+    engine->weight_bytes = engine->head_bytes = 0;
+    for (uint32_t kind = 0; kind < GROUPS; kind++) {
+        const struct engine_group *group = &engine->groups[kind];
+        uint32_t bytes = group->rows*group->row_bytes + (group->count[1] ? 2 : 1)*(BEAT_BYTES + group->x_bytes);
+        if (kind == GROUP_HEAD)
+            engine->head_bytes = bytes;
+        else
+            engine->weight_bytes += h->layers*bytes;
+    }
+}
+
+/* Arena -----------------------------------------------------------------------------------------*/
+
+/* Next free byte, as an integer: with a base of 0 the arena is only measured. */
+struct carver { uint64_t next; };
+
+static void *carve(struct carver *carver, uint64_t bytes)
+{
+    uint64_t start = carver->next;
+
+    carver->next += (bytes + ENGINE_ALIGNMENT - 1)/ENGINE_ALIGNMENT*ENGINE_ALIGNMENT;
+    return (void *)(uintptr_t)start;
+}
+
+static uint32_t widest(const struct engine *engine)
+{
+    uint32_t width = engine->header->hidden > engine->header->ffn ? engine->header->hidden : engine->header->ffn;
+
+    return width > engine->q_width ? width : engine->q_width;
+}
+
+static uint32_t passes(const struct engine *engine)
+{
+    return (engine->group + engine->pl.queries_max - 1)/engine->pl.queries_max;
+}
+
+/* Places everything for a context; returns the bytes. */
+static uint64_t place(struct engine *engine, uint64_t arena, uint32_t sessions, uint32_t context)
+{
+    const struct image_header *h = engine->header;
+    struct carver carver = { arena };
+    uint32_t rows = 0;
+    size_t record;
+
+    engine->sessions = sessions;
+    engine->context  = context;
+    engine->capacity = round_up(context, CONTEXT_MIN);
+
+    /* CPU and DMA reader. */
+    for (uint32_t kind = 0; kind < GROUPS; kind++) {
+        struct engine_group *group = &engine->groups[kind];
+        for (uint32_t port = 0; port < ENGINE_PORTS_MAX; port++)
+            group->piece[port] = carve(&carver, BEAT_BYTES + (uint64_t)group->x_bytes*ENGINE_BATCH);
+        rows = rows > group->rows ? rows : group->rows;
+    }
+    engine->lists      = carve(&carver, ((uint64_t)h->layers*GROUP_HEAD + 1)*ENGINE_PORTS_MAX*2*BEAT_BYTES);
+    engine->unit_count = h->kv_heads*passes(engine);
+    engine->units      = carve(&carver, (uint64_t)engine->unit_count*sizeof(struct engine_unit));
+    record             = BEAT_BYTES + (size_t)engine->pl.queries_max*(BEAT_BYTES + h->head_dim);
+    for (uint32_t i = 0; i < engine->unit_count; i++) {
+        uint8_t  *piece    = carve(&carver, record);
+        uint64_t *v_header = carve(&carver, BEAT_BYTES);
+        if (arena) {
+            engine->units[i].piece    = piece;
+            engine->units[i].v_header = v_header;
+        }
+    }
+    for (uint32_t i = 0; i < sessions; i++) {
+        struct engine_session *session = &engine->session[i];
+        session->kv     = carve(&carver, (uint64_t)h->layers*2*engine->kv_width*engine->capacity);
+        session->lists  = carve(&carver, (uint64_t)h->layers*engine->unit_count*4*BEAT_BYTES);
+        session->prompt = carve(&carver, (uint64_t)context*sizeof(uint32_t));
+    }
+
+    /* DMA writer. */
+    engine->y = carve(&carver, (uint64_t)round_up(rows, ENGINE_LINE_ROWS)*ENGINE_BATCH*sizeof(int32_t));
+    for (uint32_t port = 0; port < ENGINE_PORTS_MAX; port++)
+        engine->attention[port] = carve(&carver, (uint64_t)h->heads*(h->head_dim + 2)*sizeof(int32_t));
+
+    /* CPU alone. */
+    engine->x         = carve(&carver, (uint64_t)h->hidden*ENGINE_BATCH*sizeof(float));
+    engine->normed    = carve(&carver, (uint64_t)widest(engine)*ENGINE_BATCH*sizeof(float));
+    engine->qkv       = carve(&carver, (uint64_t)engine->groups[GROUP_QKV].rows*ENGINE_BATCH*sizeof(float));
+    engine->mixed     = carve(&carver, (uint64_t)engine->q_width*ENGINE_BATCH*sizeof(float));
+    engine->activated = carve(&carver, (uint64_t)h->ffn*ENGINE_BATCH*sizeof(float));
+    engine->logits    = carve(&carver, (uint64_t)h->vocab*ENGINE_BATCH*sizeof(float));
+    engine->k_factors = carve(&carver, (uint64_t)h->layers*h->kv_heads*sizeof(float));
+    return carver.next - arena;
+}
+
+/* Longest context that a number of bytes holds; 0 if none does. */
+static uint32_t fit(struct engine *engine, size_t bytes, uint32_t sessions)
+{
+    uint32_t low = 0, high = engine->header->context;
+
+    high = high < engine->pl.rows_max ? high : engine->pl.rows_max;
+    while (low < high) {
+        uint32_t middle = low + (high - low + 1)/2;
+        if (place(engine, 0, sessions, middle) <= bytes)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+/* Layout ----------------------------------------------------------------------------------------*/
+
+static int supported(const struct engine *engine)
+{
+    const struct engine_pl *pl = &engine->pl;
+
+    return (pl->ports == 1 || pl->ports == 2) && pl->queries_max > 0 && widest(engine) <= pl->row_weights_max;
+}
+
+uint32_t engine_layout(struct engine *engine, const void *image, void *arena, size_t arena_bytes, uint32_t sessions)
+{
+    const struct image_header *h = image;
+    uint32_t context, least;
+
+    engine->header = h;
+    engine->layers = (const struct image_layer *)(h + 1);
+    shape(engine);
+    if (!supported(engine))
+        return ENGINE_ERROR_PL;
+    context = fit(engine, arena_bytes, sessions);
+    least   = h->context < CONTEXT_MIN ? h->context : CONTEXT_MIN;
+    if (context < least)
+        return engine->pl.rows_max < least ? ENGINE_ERROR_PL : ENGINE_ERROR_MEMORY;
+    place(engine, (uintptr_t)arena, sessions, context);
+    for (uint32_t i = 0; i < h->layers*h->kv_heads; i++) {
+        const struct image_layer *layer = &engine->layers[i/h->kv_heads];
+        engine->k_factors[i] = ops_k_factor(engine_floats(engine, layer->k_steps)[i % h->kv_heads], h->head_dim);
+    }
+    return ENGINE_OK;
+}
+
+size_t engine_arena_bytes(const void *image, uint32_t sessions, uint32_t context, const struct engine_pl *pl)
+{
+    struct engine engine;
+
+    engine.pl     = *pl;
+    engine.header = image;
+    shape(&engine);
+    return (size_t)place(&engine, 0, sessions, context);
+}
