@@ -26,7 +26,7 @@ class AttentionParameters:
     steps_per_nat  : score steps per natural unit: weight = exp(−steps/steps_per_nat).
     exp_bits       : table entries are unsigned, the largest is 2**exp_bits − 1.
     """
-    score_bits    : int = 10
+    score_bits    : int = 12
     steps_per_nat : int = 32
     exp_bits      : int = 8
 
