@@ -113,21 +113,21 @@ class AttentionParser(LiteXModule):
 
         named  = field(K_HEADER, "buffer", data)
         filled = Signal(2)                # The K record of the buffer came through without error.
-        timers = [Signal(max=latency + 1, name=f"timer{b}") for b in range(2)]
         busy   = Signal(2)                # Its last scores are still on their way.
-        self.comb += busy.eq(Cat(*(timer != 0 for timer in timers)))
-        for b, timer in enumerate(timers):
+        for b in range(2):
+            timer = Signal(max=latency, reset_less=True, name=f"timer{b}")
             self.sync += [
+                timer.eq(timer - 1),
+                If(timer == 1, busy[b].eq(0)),
                 If(tags.key & (tags.buffer == b),
                     timer.eq(latency - 1),
-                ).Elif(busy[b],
-                    timer.eq(timer - 1),
+                    busy[b].eq(1),
                 ),
             ]
 
         # Result memory: two halves ----------------------------------------------------------------
 
-        taken = Signal(2)
+        taken = Signal(2)                 # At most 2.
         self.sync += [
             If(tags.finish, tags.bank.eq(~tags.bank)),
             If(tags.finish & ~self.release,
@@ -139,8 +139,8 @@ class AttentionParser(LiteXModule):
 
         # Record -----------------------------------------------------------------------------------
 
-        is_value    = Signal()            # V record.
-        refused     = Signal()            # The record is only drained.
+        has_results = Signal()            # V record that is not refused.
+        has_scores  = Signal()            # K record that is not refused.
         has_rows    = Signal()
         has_beats   = Signal()
         beat        = Signal(5)
@@ -156,7 +156,6 @@ class AttentionParser(LiteXModule):
             tags.beat.eq(beat),
             tags.first_beat.eq(beat == 0),
             tags.last_beat.eq(beat == beats_less1),
-            tags.last_row.eq(rows_left == 1),
             tags.masked.eq(Cat(*(tags.row >= lengths[q] for q in range(queries_max)))),
             self.beats.eq(beats_less1),
         ]
@@ -178,15 +177,16 @@ class AttentionParser(LiteXModule):
         self.comb += refuse.eq(header.rows_bad | header.beats_bad | header.queries_bad | (header.value & ~(
             Mux(named, filled[1] & header.match[1], filled[0] & header.match[0]))))
         fsm.act("HEADER",
-            go.eq(valid & ~(header.value & Mux(named, busy[1] & filled[1], busy[0] & filled[0]))),
+            go.eq(valid & ~(header.value & Mux(named, busy[1], busy[0]))),
             If(go,
-                NextValue(is_value, header.value),
-                NextValue(refused, refuse),
+                NextValue(has_results, header.value & ~refuse),
+                NextValue(has_scores, header.key & ~refuse),
                 NextValue(has_rows, header.rows),
                 NextValue(has_beats, field(K_HEADER, "beats", data) != 0),
                 NextValue(beat, 0),
                 NextValue(beats_less1, field(K_HEADER, "beats", data) - 1),
                 NextValue(rows_left, field(K_HEADER, "rows", data)),
+                NextValue(tags.last_row, field(K_HEADER, "rows", data) == 1),
                 NextValue(vectors, field(K_HEADER, "queries", data)),
                 NextValue(tags.buffer, named),
                 NextValue(tags.index, 0),
@@ -215,9 +215,9 @@ class AttentionParser(LiteXModule):
         fsm.act("QUERY",
             go.eq(valid),
             If(go,
-                tags.query.eq(~refused),
-                errors["length"].eq(length_bad & ~refused),
-                If(length_bad, NextValue(refused, 1)),
+                tags.query.eq(has_scores),
+                errors["length"].eq(length_bad & has_scores),
+                If(length_bad, NextValue(has_scores, 0)),
                 Case(tags.index, {q: NextValue(lengths[q], length) for q in range(queries_max)}),
                 ends.eq(~has_beats & (vectors == 1)),
                 *then(state=[
@@ -233,7 +233,7 @@ class AttentionParser(LiteXModule):
         fsm.act("VECTOR",
             go.eq(valid),
             If(go,
-                tags.vector.eq(~refused),
+                tags.vector.eq(has_scores),
                 NextValue(beat, beat + 1),
                 ends.eq(tags.last_beat & (vectors == 1) & ~has_rows),
                 If(tags.last_beat,
@@ -245,10 +245,10 @@ class AttentionParser(LiteXModule):
             ),
         )
         fsm.act("ROWS",
-            go.eq(valid & ~(is_value & ~refused & tags.last_row & (taken == 2))),
+            go.eq(valid & ~(has_results & tags.last_row & taken[1])),
             If(go,
-                tags.key.eq(~is_value & ~refused),
-                tags.value.eq(is_value & ~refused),
+                tags.key.eq(has_scores),
+                tags.value.eq(has_results),
                 ends.eq(tags.last_beat & tags.last_row),
                 tags.finish.eq(tags.value & ends),
                 NextValue(beat, beat + 1),
@@ -257,6 +257,7 @@ class AttentionParser(LiteXModule):
                     NextValue(tags.row, tags.row + 1),
                     NextValue(tags.first_row, 0),
                     NextValue(rows_left, rows_left - 1),
+                    NextValue(tags.last_row, rows_left == 2),
                 ),
                 If(ends & tags.key, Case(tags.buffer, {b: NextValue(filled[b], 1) for b in range(2)})),
                 *then(state=[If(ends, NextState("HEADER"))]),

@@ -156,7 +156,7 @@ class AttentionQuery(LiteXModule):
             added = signed(acc_bits)
             self.comb += [
                 added.eq(product),
-                self.numerators[part].eq(added + Mux(at(tags.first_row, PRODUCTS), 0, port.dat_r[part])),
+                self.numerators[part].eq(Mux(at(tags.first_row, PRODUCTS), 0, port.dat_r[part]) + added),
             ]
 
         # Score ------------------------------------------------------------------------------------

@@ -320,11 +320,12 @@ def test_parameters(wrong):
 # What is broken: (pattern in the Verilog, replacement).
 MUTATIONS = {
     "a K row is skipped"         : (r"assign write_we = (.*);", r"assign write_we = (\1) && (address != 1);"),
-    "an exp entry is wrong"      : (r"exp_table\[0\] = ('h\w+);", r"exp_table[0] = \1 ^ 1;"),
-    "a sign is flipped"          : (r"sum0_2 <= \(term4 \+ term5\)", r"sum0_2 <= (term4 - term5)"),
-    "the causal length is off"   : (r"tags_row >= parser_length0", r"tags_row > parser_length0"),
-    "the maximum is never fresh" : (r"\{1'd0, tags_first_row_15\}\) \|", r"{2'd0}) |"),
-    "numerators are never fresh" : (r"tags_first_row_8 \? 1'd0 :", r"1'd0 ? 1'd0 :"),
+    "an exp entry is wrong"      : (r"(exp_table\w*)\[0\] = ('h\w+);", r"\1[0] = \2 ^ 1;"),
+    "a sign is flipped"          : (r"(sum0_2 <= \(\w+) \+", r"\1 -"),
+    "the causal length is off"   : (r"(tags_row) >= (\w*length0)", r"\1 > \2"),
+    "the maximum is never fresh" : (r"\{1'd0, \w*first_row_15\}\) \|", r"{2'd0}) |"),
+    "numerators are never fresh" : (r"\w*first_row_8 \? 1'd0 :", r"1'd0 ? 1'd0 :"),
+    "a bit of m is flipped"      : (r"(multiplier <= )(\w+)", r"\g<1>1024 ^ \2"),
 }
 
 
