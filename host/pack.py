@@ -34,6 +34,7 @@ from soc import zynq
 ROOT  = pathlib.Path(__file__).resolve().parent.parent
 CACHE = ROOT/"build"/"models"
 
+IMAGE_ROOM  = zynq.DDR_END - zynq.IMAGE_BASE
 BUFFERS     = 8 << 20  # Bytes: more than the engine's buffers take beside weights and KV cache.
 CONTEXT_MIN = 16       # Positions: a board that holds fewer is of no use.
 
@@ -76,6 +77,9 @@ def pack(folder, output, context=None, calibration=None, progress=None):
         try:
             result = report(model, write_image(model, part))
             needed = context or min(CONTEXT_MIN, config.context)
+            if result["image_bytes"] > IMAGE_ROOM:
+                raise ValueError(f"{checkpoint.name} does not fit: image {console.bytes_text(result['image_bytes'])}; the board has room for "
+                    f"{console.bytes_text(IMAGE_ROOM)}")
             if result["context_max"] < needed:
                 raise ValueError(f"{checkpoint.name} does not fit: image {console.bytes_text(result['image_bytes'])}, "
                     f"KV cache {console.bytes_text(needed*result['kv_position_bytes'])} for {needed} positions; the largest context is "
@@ -116,7 +120,7 @@ def report(model, image_bytes):
     groups   = [getattr(layer, name) for layer in model.layers for name in GROUPS]
     position = 2*config.layers*config.kv_width
     # The firmware takes the larger of two rooms for KV caches: behind the image, or below it.
-    room     = max(zynq.DDR_END - zynq.IMAGE_BASE - image_bytes, zynq.HANDOVER_BASE - zynq.ARENA_BASE) - BUFFERS
+    room     = max(IMAGE_ROOM - image_bytes, zynq.HANDOVER_BASE - zynq.ARENA_BASE) - BUFFERS
     return {
         "name"              : model.name,
         "layers"            : config.layers,

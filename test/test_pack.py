@@ -20,7 +20,6 @@ from model.environment import ROOT
 from model.image import read_image
 from model.importers import load_checkpoint
 from model.quantised import quantise_checkpoint
-from soc import zynq
 from tiny_checkpoint import write_checkpoint
 
 # Helpers ------------------------------------------------------------------------------------------
@@ -133,7 +132,10 @@ def test_memory_plan(checkpoint, tmp_path, monkeypatch):
     """A context that the board's memory cannot hold is refused; what is there stays."""
     size = packer.pack(checkpoint, tmp_path/"m.tern")["image_bytes"]
     (tmp_path/"m.tern").write_text("old")
-    monkeypatch.setattr(packer, "BUFFERS", zynq.DDR_END - zynq.IMAGE_BASE - size - 33*128)
+    monkeypatch.setattr(packer, "BUFFERS", packer.IMAGE_ROOM - size - 33*128)
     with pytest.raises(ValueError, match=r"tiny does not fit: image .* KV cache 8.19 kB for 64 positions; the largest context is 33$"):
         packer.pack(checkpoint, tmp_path/"m.tern", context=64)
+    monkeypatch.setattr(packer, "IMAGE_ROOM", size - 1)
+    with pytest.raises(ValueError, match="tiny does not fit: image .* the board has room for"):
+        packer.pack(checkpoint, tmp_path/"m.tern")
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["m.tern"] and (tmp_path/"m.tern").read_text() == "old"
