@@ -37,7 +37,7 @@ static int shape(const struct image_header *h)
         return 0;
     if (!width(h->hidden) || !width(h->ffn) || !width((uint64_t)h->heads*h->head_dim))
         return 0;
-    if (h->vocab < 2 || h->vocab % 2 || h->vocab > VOCAB_MAX || h->bos >= h->vocab || h->eos >= h->vocab)
+    if (h->vocab < 2 || h->vocab > VOCAB_MAX || h->bos >= h->vocab || h->eos >= h->vocab)
         return 0;
     if (h->layers == 0 || h->context == 0 || h->context > CONTEXT_MAX)
         return 0;

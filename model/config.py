@@ -54,8 +54,6 @@ class ModelConfig:
             raise ValueError(f"heads = {self.heads}: must be a multiple of kv_heads = {self.kv_heads}")
         if self.head_dim % 8 or self.head_dim > HEAD_DIM_MAX:
             raise ValueError(f"head_dim = {self.head_dim}: must be a multiple of 8 up to {HEAD_DIM_MAX}")
-        if self.vocab % 2:
-            raise ValueError(f"vocab = {self.vocab}: must be even (two results a beat); pad the embedding by one row")
         if self.activation not in ACTIVATIONS:
             raise ValueError(f"activation {self.activation!r}: must be one of {', '.join(ACTIVATIONS)}")
 
