@@ -20,6 +20,7 @@ from firmware.numerics import numerics_header
 from host import messages
 from model import image, stream
 from soc import zynq
+from soc.accelerator import IDENTITY, VERSION
 from soc.pl import export_csrs, litex_include
 
 # Pieces -------------------------------------------------------------------------------------------
@@ -95,8 +96,9 @@ def messages_header():
 
 
 def memory_header():
-    """litetern/memory.h: where things lie in the DDR."""
-    return _header("memory", "", *_constants(zynq, zynq.CONSTANTS), *(line for struct in zynq.STRUCTS for line in _struct(struct)))
+    """litetern/memory.h: where things lie in the DDR, and what the PL answers."""
+    return _header("memory", "", *_constants(zynq, zynq.CONSTANTS), f"#define {'PL_IDENTITY':<24} {IDENTITY:#x}u",
+        f"#define {'PL_VERSION_MAJOR':<24} {VERSION[0]}u", *(line for struct in zynq.STRUCTS for line in _struct(struct)))
 
 
 def memory_script():

@@ -285,7 +285,10 @@ class Accelerator(LiteXModule):
 
         # Registers --------------------------------------------------------------------------------
 
+        self.constants = {}  # {register: value} of those that tell what was built.
+
         def constant(name, description, fields):
+            self.constants[name] = sum(int(value) << offset for _, _, offset, value, _ in fields)
             status = CSRStatus(name=name, description=description, fields=[
                 CSRField(name, size=size, offset=offset, description=text) for name, size, offset, _, text in fields])
             self.comb += [getattr(status.fields, name).eq(int(value)) for name, _, _, value, _ in fields]

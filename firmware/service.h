@@ -1,0 +1,64 @@
+/*
+ * This file is part of LiteTern.
+ *
+ * Copyright (c) 2026 LiteTern developers
+ * SPDX-License-Identifier: BSD-2-Clause
+ */
+
+/* What the board does for its host: the link's messages in, the engine's events out. Never blocks. */
+
+#ifndef SERVICE_H
+#define SERVICE_H
+
+#include "engine.h"
+#include "link.h"
+
+#define SERVICE_SESSIONS_MAX 4
+#define SERVICE_PROMPT_MAX   4096  /* Tokens. */
+
+/* Where things lie, and who computes. */
+struct service_config {
+    uint8_t *image;                /* Place of the image; image_limit bytes belong to it and, behind it, to the arena. */
+    size_t   image_limit;
+    size_t   image_bytes;          /* Length of the image that is there already; 0: none. */
+    uint8_t *arena;                /* A second place for the arena; the larger one is taken. */
+    size_t   arena_bytes;
+    struct engine_pl pl;
+    struct message_identity identity;  /* Members about firmware and PL; the rest is filled in. */
+    uint32_t (*line_errors)(void); /* Of the transport; may be NULL. */
+    uint32_t (*pl_errors)(void);   /* Lists that failed; may be NULL. */
+};
+
+struct service_prompt {
+    uint32_t count;                /* Tokens that have come. */
+    uint32_t request, flags;       /* Of the GENERATE that runs. */
+    uint32_t tokens[SERVICE_PROMPT_MAX];
+};
+
+struct service {
+    struct service_config config;
+    struct link    link;
+    struct engine *engine;
+    uint32_t ready;                /* A model is loaded. */
+    uint32_t drain;                /* Generation ends unheard before anything else happens. */
+    uint32_t image_error, engine_error;
+    uint32_t upload_bytes, upload_crc, upload_offset, uploading;
+    uint32_t logits_left;          /* Logits of the last event that wait for room. */
+    struct message_logits logits;
+    struct service_prompt prompts[SERVICE_SESSIONS_MAX];
+    uint32_t tokens;
+    uint32_t started_us, seconds, seconds_us;
+};
+
+size_t service_bytes(void);
+
+/* engine: engine_bytes() bytes. Loads the image that is there. */
+void service_init(struct service *service, void *engine, const struct service_config *config);
+
+/* One turn: bytes from the transport, a share of work. Returns 1 while there is work. */
+int service_poll(struct service *service, uint32_t now_us, const uint8_t *data, size_t bytes);
+
+/* Next frame for the transport (LINK_FRAME_MAX bytes); returns its length or 0. */
+size_t service_output(struct service *service, uint32_t now_us, uint8_t *frame);
+
+#endif
