@@ -23,6 +23,7 @@ from litex.soc.interconnect import stream
 from cores.probe import Probe
 from model.stream import DESCRIPTOR, descriptor
 from soc.accelerator import AcceleratorConfig
+from soc.pl import PL
 from soc.virtual.driver import Driver
 from soc.virtual.pl import MemoryParameters, RtlPL
 
@@ -73,7 +74,7 @@ class Bench:
     def __init__(self, **parameters):
         self.memory = np.zeros(SIZE, dtype=np.uint8)
         self.rng    = np.random.default_rng(1)
-        self.pl     = RtlPL(self.memory, CONFIG, BASE, MemoryParameters(**parameters), copy_cores, "dma")
+        self.pl     = RtlPL(self.memory, CONFIG, BASE, MemoryParameters(**parameters), PL(CONFIG, cores=copy_cores), "dma")
         self.driver = Driver(self.pl)
 
     def at(self, address, bytes):
@@ -216,8 +217,8 @@ def test_latency(latency):
     outcome  = bench.driver.wait(0)
     total    = expected.view("<u8").sum(dtype=np.uint64)
     assert outcome.flags == {"done"} and bench.at(TARGET, 8).view("<u8")[0] == total
-    # A burst is on its way for its latency, its 16 beats and a cycle; eight of them hide 111 cycles, then the port sets the pace.
-    pace = max(1.0, (latency + 17)/128)
+    # A burst is on its way for its latency and its 16 beats; eight of them hide 112 cycles, then the port sets the pace.
+    pace = max(1.0, (latency + 16)/128)
     assert outcome.cycles <= pace*beats*1.005 + 3*latency + 60
     bench.copy(draw_pieces(bench.rng, 30, 40), core="attention")
     assert bench.pl.fault is None

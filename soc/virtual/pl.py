@@ -107,19 +107,19 @@ class RtlPL:
     config     : AcceleratorConfig of the gateware.
     base       : physical address of memory[0].
     parameters : MemoryParameters.
-    cores      : other cores for the lanes (see `soc.accelerator.Accelerator`), with `name` for their build.
+    top        : another PL of this configuration, with `name` for its build.
 
     ``registers`` is {name: address}, ``fields`` {register: {field: (lowest bit, bits)}}.
     Time advances in `read` and `write` (some cycles each) and in `run`. A broken AXI rule stops time and stays in `fault`.
     """
-    def __init__(self, memory, config=AcceleratorConfig(), base=0, parameters=None, cores=None, name="pl"):
+    def __init__(self, memory, config=AcceleratorConfig(), base=0, parameters=None, top=None, name="pl"):
         if memory.dtype != np.uint8 or memory.ndim != 1 or not memory.flags.c_contiguous or not memory.flags.writeable:
             raise ValueError(f"memory of {memory.dtype} {memory.shape}: must be a writeable, contiguous uint8 vector")
         if base + len(memory) > 2**32:
             raise ValueError(f"memory of {len(memory)} bytes at {base:#x}: must end within 4 GB")
         self.config, self.base, self.memory = config, base, memory
         self.parameters = p = parameters or MemoryParameters()
-        top          = PL(config, cores=cores)
+        top          = top or PL(config)
         self._lib    = _library(top, name)
         self.registers, self.fields = top.registers()
         self._clock  = self.registers["accelerator_clock"]
