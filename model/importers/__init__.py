@@ -4,18 +4,48 @@
 # Copyright (c) 2026 LiteTern developers
 # SPDX-License-Identifier: BSD-2-Clause
 
-"""Importers: one small file per checkpoint family, each giving a `model.checkpoint.Checkpoint`."""
+"""Importers: one small file per format, each giving a `model.checkpoint.Checkpoint`."""
 
 import pathlib
 
-from model.importers.huggingface import load_huggingface
+from model.importers.ggml import load_gguf
+from model.importers.huggingface import PICKLED, load_huggingface
+from model.importers.llama2c import load_llama2c
+from model.importers.rounding import round_to_ternary
+
+KNOWN = "a folder with config.json and *.safetensors, a .gguf file, a .bin file of llama2.c"
 
 
-def load_checkpoint(path):
-    """Checkpoint of a folder (Hugging Face layout). Raises ValueError with one clear line for anything else."""
+def is_pickled(start):
+    """Whether a file that starts with these bytes is one of PyTorch's: a zip archive, or a pickle."""
+    return start.startswith(b"PK\x03\x04") or start[:1] == b"\x80" and start[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05")
+
+
+def _load_file(path, progress):
+    try:
+        with open(path, "rb") as f:
+            start = f.read(4)
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
+    if start == b"GGUF":
+        return load_gguf(path, progress)
+    if is_pickled(start):
+        raise ValueError(f"{path}: a pickled checkpoint can run any code and is never loaded; save the model as safetensors")
+    if path.suffix == ".bin":
+        return load_llama2c(path, progress)
+    if path.suffix == ".safetensors" or path.name == "config.json":
+        raise ValueError(f"{path}: name its folder, which holds the configuration and the tokenizer too")
+    raise ValueError(f"{path}: not a checkpoint that is known ({KNOWN})")
+
+
+def load_checkpoint(path, ternary=False, progress=None):
+    """Checkpoint of a file or folder. Raises ValueError with one clear line for anything else.
+
+    ternary  : round float matrices, which else become int8, to ternary; the checkpoint's notes state what that costs.
+    progress : None or a function (blocks read, blocks).
+    """
     path = pathlib.Path(path)
     if not path.exists():
-        raise ValueError(f"{path}: no such file or folder (a checkpoint is a folder with config.json and *.safetensors)")
-    if not path.is_dir():
-        raise ValueError(f"{path}: not a checkpoint that is known (a folder with config.json and *.safetensors)")
-    return load_huggingface(path)
+        raise ValueError(f"{path}: no such file or folder (a checkpoint is {KNOWN})")
+    checkpoint = load_huggingface(path, progress) if path.is_dir() else _load_file(path, progress)
+    return round_to_ternary(checkpoint) if ternary and checkpoint.weights != "ternary" else checkpoint

@@ -1,0 +1,121 @@
+#
+# This file is part of LiteTern.
+#
+# Copyright (c) 2026 LiteTern developers
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""What all importers share: a shape and a reader of tensors become a `Checkpoint`.
+
+A reader is an object with ::
+
+    matrix(layer, key, shape)   (int8 [out, in], scale) of "q", "k", "v", "o", "gate", "up", "down"
+    gain(layer, key, width)     float32 [width] of "attn_norm", "ffn_norm", "o_norm", "down_norm"
+    final_norm(width)           float32 [width]
+    table(key, shape)           float32 [vocab, hidden] of "embedding", "head"
+
+Each is asked once, in the order in which a token needs them, so that a checkpoint passes through memory tensor by tensor.
+"""
+
+import numpy as np
+
+from model.checkpoint import Checkpoint
+from model.config import ModelConfig
+from model.image import IMAGE_LIMIT
+from model.importers import vocabulary
+from model.stream import BEAT_BYTES, INT8_PER_BEAT, TERNARY_PER_BEAT
+
+GRANULE = 8  # Widths are multiples of it (model.config).
+
+# Shape --------------------------------------------------------------------------------------------
+
+
+def matrix_shapes(shape):
+    """{key: (rows, columns)} of the matrices of a block; `shape` holds the fields of ModelConfig as the file states them."""
+    hidden, ffn = shape["hidden"], shape["ffn"]
+    q_width, kv_width = shape["heads"]*shape["head_dim"], shape["kv_heads"]*shape["head_dim"]
+    return {"q": (q_width, hidden), "k": (kv_width, hidden), "v": (kv_width, hidden), "o": (hidden, q_width),
+        "gate": (ffn, hidden), "up": (ffn, hidden), "down": (hidden, ffn)}
+
+
+def gain_widths(shape):
+    """{key: length} of the norm gains of a block."""
+    widths = {"attn_norm": shape["hidden"], "ffn_norm": shape["hidden"]}
+    if shape["sub_norms"]:
+        widths |= {"o_norm": shape["heads"]*shape["head_dim"], "down_norm": shape["ffn"]}
+    return widths
+
+
+def check_numbers(shape):
+    """ValueError where a field of a shape is no positive whole number."""
+    for name in ("hidden", "ffn", "layers", "heads", "kv_heads", "head_dim", "vocab", "context"):
+        if type(shape[name]) is not int or shape[name] < 1:
+            raise ValueError(f"{name} = {shape[name]!r}: must be a positive whole number")
+
+
+def check_fits(shape, weights, name):
+    """ValueError with the arithmetic where the board cannot hold the image, whatever the context."""
+    per_beat = TERNARY_PER_BEAT if weights == "ternary" else INT8_PER_BEAT
+    body     = shape["layers"]*sum(rows*-(-columns//per_beat)*BEAT_BYTES for rows, columns in matrix_shapes(shape).values())
+    table    = shape["vocab"]*shape["hidden"]
+    tables   = table if shape["tied"] else 2*table
+    if body + tables > IMAGE_LIMIT:
+        mib = lambda size: f"{size/2**20:,.0f} MiB"
+        raise ValueError(f"{name} does not fit: {shape['layers']} layers take {mib(body)} of {weights} weights, int8 "
+            f"{'embedding (also the head)' if shape['tied'] else 'embedding and head'} of {shape['vocab']:,} x {shape['hidden']:,} take "
+            f"{mib(tables)}, together {mib(body + tables)}; the board holds {mib(IMAGE_LIMIT)}")
+
+
+def model_config(shape):
+    """ModelConfig of a shape; the feed-forward width is rounded up to whole beats (`assemble` adds zero weights)."""
+    return ModelConfig(**{**shape, "ffn": -(-shape["ffn"]//GRANULE)*GRANULE})
+
+# Padding ------------------------------------------------------------------------------------------
+
+
+def _pad_ffn(layer, ffn, padded):
+    """Zero rows of gate and up, zero columns of down: the added activations are 0.
+
+    The norm before down divides by the padded width, so its gain makes up for that: √(ffn/padded).
+    """
+    extra = padded - ffn
+    for key, sides in (("gate", ((0, extra), (0, 0))), ("up", ((0, extra), (0, 0))), ("down", ((0, 0), (0, extra)))):
+        weights, scale = layer[key]
+        if key != "down" and np.ndim(scale):
+            scale = np.pad(scale, (0, extra), constant_values=1)
+        layer[key] = np.pad(weights, sides), scale
+    if "down_norm" in layer:
+        layer["down_norm"] = np.pad(layer["down_norm"]*np.float32(np.sqrt(ffn/padded)), (0, extra))
+
+
+def interleaved_to_halves(weights, heads):
+    """Rows of q or k whose RoPE pairs are neighbours (0, 1), (2, 3) …, in our order: pairs are half a head apart."""
+    return weights.reshape(heads, -1, 2, *weights.shape[1:]).swapaxes(1, 2).reshape(weights.shape)
+
+# Assemble -----------------------------------------------------------------------------------------
+
+
+def assemble(reader, shape, weights="ternary", progress=None, **about):
+    """Checkpoint of a reader. shape: fields of ModelConfig; about: the other fields of Checkpoint. Raises ValueError.
+
+    progress: None or a function (blocks read, blocks).
+    """
+    check_numbers(shape)
+    check_fits(shape, weights, about.get("name", "the checkpoint"))
+    config = model_config(shape)
+    vocabulary.check_size(about.get("tokenizer"), config.vocab)
+    layers = []
+    for index in range(config.layers):
+        if progress:
+            progress(index, config.layers)
+        layer  = {key: reader.matrix(index, key, size) for key, size in matrix_shapes(shape).items()}
+        layer |= {key: reader.gain(index, key, width) for key, width in gain_widths(shape).items()}
+        if config.ffn != shape["ffn"]:
+            _pad_ffn(layer, shape["ffn"], config.ffn)
+        layers.append(layer)
+    size = (shape["vocab"], shape["hidden"])
+    return Checkpoint(config, layers,
+        embedding  = reader.table("embedding", size),
+        final_norm = reader.final_norm(shape["hidden"]),
+        head       = None if config.tied else reader.table("head", size),
+        weights    = weights,
+        **about)

@@ -1,0 +1,123 @@
+#
+# This file is part of LiteTern.
+#
+# Copyright (c) 2026 LiteTern developers
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""llama2.c's .bin files of floats: its first format and version 1, with tokenizer.bin (or .model, .json) beside them.
+
+First format: int32 × 7 (hidden, ffn, layers, heads, kv_heads, vocab, context; a negative vocab means a head of its own), float32
+tensors. Version 1: "ak42", 1, the seven numbers, a byte (tied), 256 bytes in all, float32 tensors with the norms first. RoPE pairs are
+neighbours in both.
+"""
+
+import pathlib
+
+import numpy as np
+
+from model.checkpoint import MATRICES
+from model.importers import vocabulary
+from model.importers.assemble import assemble, check_numbers, gain_widths, interleaved_to_halves, matrix_shapes
+from model.importers.matrices import exact_ternary, from_float
+
+MAGIC   = 0x616b3432  # "ak42".
+NUMBERS = ("hidden", "ffn", "layers", "heads", "kv_heads", "vocab", "context")
+HEADER  = 256         # Bytes of version 1's.
+BOS, EOS = 1, 2       # The format knows no others.
+
+# File ---------------------------------------------------------------------------------------------
+
+
+def _header(data):
+    """(shape, version, bytes of the header)."""
+    words   = np.frombuffer(data[:HEADER].tobytes(), "<i4", min(len(data), HEADER)//4)
+    version = int(words[1]) if len(words) > 1 and words[0] == MAGIC else 0
+    if version > 1:
+        raise ValueError(f"version {version} of llama2.c's format: the first and version 1 are known")
+    if len(words) < 7 or version and len(data) < HEADER:
+        raise ValueError(f"{len(data)} bytes are too few for a file of llama2.c")
+    numbers = [int(word) for word in (words[2:9] if version else words[:7])]
+    shape   = dict(zip(NUMBERS, numbers))
+    tied    = bool(data[36]) if version else shape["vocab"] > 0
+    shape["vocab"] = abs(shape["vocab"])
+    check_numbers(shape | {"head_dim": 1})
+    if shape["hidden"] % shape["heads"]:
+        raise ValueError(f"hidden {shape['hidden']} and {shape['heads']} heads: not a file of llama2.c")
+    return shape | {"head_dim": shape["hidden"]//shape["heads"], "sub_norms": False, "tied": tied}, version, HEADER if version else 28
+
+
+def _order(shape, version):
+    """[(name, layers or 1, shape)] of the tensors as they follow one another."""
+    layers, matrices, widths = shape["layers"], matrix_shapes(shape), gain_widths(shape)
+    table  = (shape["vocab"], shape["hidden"])
+    matrix = lambda keys: [(key, layers, matrices[key]) for key in keys]
+    gain   = lambda key: [(key, layers, (widths[key],))]
+    final  = [("final_norm", 1, (shape["hidden"],))]
+    if version:
+        order = gain("attn_norm") + gain("ffn_norm") + final + [("embedding", 1, table)] + matrix("qkvo") + matrix(("gate", "down", "up"))
+    else:
+        order  = [("embedding", 1, table)] + gain("attn_norm") + matrix("qkvo") + gain("ffn_norm") + matrix(("gate", "down", "up"))
+        order += final + [("angles", 1, (shape["context"], shape["head_dim"]))]
+    return order + ([] if shape["tied"] else [("head", 1, table)])
+
+# Import -------------------------------------------------------------------------------------------
+
+
+class _Reader:
+    """Reader of `model.importers.assemble` over a file."""
+    def __init__(self, data, shape, version, start):
+        self.data, self.places, self.heads = data, {}, {"q": shape["heads"], "k": shape["kv_heads"]}
+        for name, count, size in _order(shape, version):
+            self.places[name] = start, size
+            start += 4*count*int(np.prod(size))
+        if start != len(data):
+            raise ValueError(f"{len(data):,} bytes long, the shape in its header needs {start:,} (truncated, or not a file of llama2.c)")
+        self.rule = "int8" if exact_ternary(self._read("q", 0)) is None else "trits"
+
+    def _read(self, name, layer=0):
+        start, size = self.places[name]
+        count  = int(np.prod(size))
+        tensor = self.data[start + 4*layer*count:start + 4*(layer + 1)*count].view("<f4").reshape(size).astype(np.float32)
+        if not np.isfinite(np.sum(tensor, dtype=np.float64)):
+            raise ValueError(f"tensor {name} of block {layer} holds infinite values or NaN")
+        return tensor
+
+    def matrix(self, layer, key, shape):
+        weights = self._read(key, layer)
+        if key in self.heads:
+            weights = interleaved_to_halves(weights, self.heads[key])
+        return from_float(weights, self.rule, f"{key} of block {layer}")
+
+    def gain(self, layer, key, width):
+        return self._read(key, layer)
+
+    def final_norm(self, width):
+        return self._read("final_norm")
+
+    def table(self, key, shape):
+        return self._read(key)
+
+
+def _tokenizer(path, vocab):
+    """Bytes of a `tokenizers` JSON; of MODEL.tokenizer.bin, tokenizer.bin or what a folder of Hugging Face holds."""
+    for file in (path.with_suffix(".tokenizer.bin"), path.with_name("tokenizer.bin")):
+        if file.exists():
+            return vocabulary.from_llama2c(file.read_bytes(), vocab, file.name).to_str().encode()
+    return vocabulary.from_folder(path.parent)["tokenizer"]
+
+
+def load_llama2c(path, progress=None):
+    """Checkpoint of a file. Raises ValueError with one clear line."""
+    path = pathlib.Path(path)
+    try:
+        data = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.zeros(0, np.uint8)
+        shape, version, start = _header(data)
+        reader = _Reader(data, shape, version, start)
+        return assemble(reader, shape, "int8" if reader.rule == "int8" else "ternary", progress,
+            tokenizer = _tokenizer(path, shape["vocab"]),
+            name = path.stem,
+            bos  = BOS,
+            eos  = EOS,
+            quantised_activations = False)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from None

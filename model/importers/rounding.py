@@ -1,0 +1,38 @@
+#
+# This file is part of LiteTern.
+#
+# Copyright (c) 2026 LiteTern developers
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""Float models rounded to ternary, which they were not trained for: it fits, and says what it costs."""
+
+import dataclasses
+
+import numpy as np
+
+from model.checkpoint import MATRICES
+from model.quantised import absmean_ternary
+
+
+def perplexity(checkpoint):
+    """Perplexity of the float reference on calibration's built-in text; None without a tokenizer."""
+    # Imported here: these load checkpoints themselves.
+    from model.calibrate import DEFAULT_TEXT
+    from model.perplexity import perplexity_float
+    from model.text import load_tokenizer, token_stream
+    if not checkpoint.tokenizer:
+        return None
+    tokens = token_stream([DEFAULT_TEXT], load_tokenizer(checkpoint.tokenizer, checkpoint.name), checkpoint.bos)
+    return perplexity_float(checkpoint, tokens, min(len(tokens) - 1, checkpoint.config.context))
+
+
+def round_to_ternary(checkpoint):
+    """The checkpoint (int8 matrices) with each matrix rounded by absmean; its notes gain the two perplexities."""
+    layers  = [{key: absmean_ternary(value[0]*value[1][:, None]) if key in MATRICES else value for key, value in layer.items()}
+        for layer in checkpoint.layers]
+    rounded = dataclasses.replace(checkpoint, layers=layers, weights="ternary")
+    before, after = perplexity(checkpoint), perplexity(rounded)
+    cost    = "what that costs is unknown: there is no tokenizer" if before is None else \
+        f"its perplexity on a short English text goes from {before:,.2f} to {after:,.2f}"
+    note    = f"{checkpoint.name} was not trained in ternary and is rounded to it: {cost}"
+    return dataclasses.replace(rounded, notes=[*checkpoint.notes, note])
