@@ -103,6 +103,8 @@ def quantise_checkpoint(checkpoint, k_steps=None, v_steps=None):
     k_steps, v_steps: float32 [layers, kv_heads] from `model.calibrate`; 1/16 everywhere where they are not given
     (a start for calibration itself, which does not look at the cache).
     """
+    if checkpoint.weights != "ternary":
+        raise ValueError(f"{checkpoint.name} has {checkpoint.weights} matrices, the image holds ternary ones: it can only be rounded to ternary")
     config = checkpoint.config
     shape  = (config.layers, config.kv_heads)
     steps  = [np.full(shape, 1/16, np.float32) if s is None else np.asarray(s, np.float32) for s in (k_steps, v_steps)]

@@ -45,11 +45,17 @@ class ReferenceModel:
 
     observe: None, or a function (layer index, "k" or "v", float32 [batch, positions, kv_heads, head_dim]) that sees what
     the KV cache would hold; calibration uses it.
+
+    Matrices become floats when their turn comes and are dropped again: all at once would take four times the checkpoint.
     """
     def __init__(self, checkpoint, observe=None):
         self.checkpoint, self.config, self.observe = checkpoint, checkpoint.config, observe
-        names = ("q", "k", "v", "o", "gate", "up", "down")
-        self.weights = [{name: layer[name][0].astype(np.float32).T*layer[name][1] for name in names} for layer in checkpoint.layers]
+
+    @staticmethod
+    def _product(x, matrix):
+        """x [..., in] by a matrix (int8 [out, in], scale or float32 [out] scales)."""
+        weights, scale = matrix
+        return (x.reshape(-1, x.shape[-1]) @ weights.astype(np.float32).T*scale).reshape(*x.shape[:-1], -1)
 
     def logits(self, tokens):
         config, checkpoint = self.config, self.checkpoint
@@ -58,9 +64,9 @@ class ReferenceModel:
         quantise = fake_quantise if checkpoint.quantised_activations else (lambda x: x)
         x = checkpoint.embedding[tokens].astype(np.float32)
         future = np.triu(np.full((positions, positions), -np.inf, np.float32), 1)
-        for index, (layer, weights) in enumerate(zip(checkpoint.layers, self.weights)):
+        for index, layer in enumerate(checkpoint.layers):
             h = quantise(rms_norm(x, layer["attn_norm"], config.norm_eps))
-            q, k, v = ((h @ weights[name]).reshape(batch, positions, -1, config.head_dim) for name in "qkv")
+            q, k, v = (self._product(h, layer[name]).reshape(batch, positions, -1, config.head_dim) for name in "qkv")
             q, k = rope(q, config.rope_theta), rope(k, config.rope_theta)
             if self.observe:
                 self.observe(index, "k", k)
@@ -72,11 +78,11 @@ class ReferenceModel:
             a = ((e/e.sum(axis=-1, keepdims=True)) @ v).transpose(0, 2, 1, 3).reshape(batch, positions, -1)
             if config.sub_norms:
                 a = rms_norm(a, layer["o_norm"], config.norm_eps)
-            x = x + quantise(a) @ weights["o"]
+            x = x + self._product(quantise(a), layer["o"])
             h = quantise(rms_norm(x, layer["ffn_norm"], config.norm_eps))
-            f = ACTIVATION[config.activation](h @ weights["gate"])*(h @ weights["up"])
+            f = ACTIVATION[config.activation](self._product(h, layer["gate"]))*self._product(h, layer["up"])
             if config.sub_norms:
                 f = rms_norm(f, layer["down_norm"], config.norm_eps)
-            x = x + quantise(f) @ weights["down"]
+            x = x + self._product(quantise(f), layer["down"])
         head = checkpoint.embedding if config.tied else checkpoint.head
         return rms_norm(x, checkpoint.final_norm, config.norm_eps) @ head.T
