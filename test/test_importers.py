@@ -1,0 +1,141 @@
+#
+# This file is part of LiteTern.
+#
+# Copyright (c) 2026 LiteTern developers
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""Importers against the libraries that define the formats: same logits, and what the board's arithmetic costs."""
+
+import numpy as np
+import pytest
+
+from golden_checkpoints import FORMATS, Golden, calibrated, divergence, relative_error
+from model.exact import ExactModel
+from model.image import read_image, write_image
+from model.importers import load_checkpoint
+from model.reference import ReferenceModel
+
+# Stated price of the exact path on these models, whose random weights leave nothing redundant.
+DIVERGENCE_MAX = 0.02  # Nats a token, mean.
+AGREEMENT_MIN  = 0.9   # Positions with the same most likely token.
+
+
+@pytest.fixture(params=FORMATS)
+def golden(request, tmp_path):
+    return Golden(request.param, tmp_path)
+
+
+def check_equal(golden):
+    """Float reference against the library. Int8 activations are rounded: a last bit of a sum may, rarely, turn one over."""
+    checkpoint = load_checkpoint(golden.path)
+    error      = relative_error(ReferenceModel(checkpoint).logits(golden.tokens), golden.logits)
+    assert np.median(error) < 1e-5
+    assert error.max() < (0.03 if checkpoint.quantised_activations else 1e-4)
+
+# Equal --------------------------------------------------------------------------------------------
+
+
+def test_all_formats_are_there():
+    assert set(FORMATS) == {"bitnet_large", "bitnet_xl", "microsoft_packed", "microsoft_latent", "falcon_e", "trilm", "smollm", "gguf_tq1_0",
+        "gguf_tq2_0", "gguf_i2_s", "gguf_float", "llama2c_0", "llama2c_1"}
+
+
+def test_reference_equals_the_library(golden):
+    check_equal(golden)
+
+
+@pytest.mark.full
+def test_made_anew(tmp_path):
+    """Today's libraries give the stored logits, and other weights pass as well."""
+    import make_golden
+    for function in make_golden.FORMATS:
+        arrays, stored = make_golden.make(function), np.load(make_golden.FOLDER/f"{function.__name__}.npz")
+        assert sorted(arrays) == sorted(stored.files)
+        assert np.median(relative_error(arrays["logits"], stored["logits"])) < 1e-5
+        check_equal(Golden(function.__name__, tmp_path, arrays))
+
+
+def ternary_or_refused(golden):
+    """Checkpoint of a golden; None after checking that int8 matrices are refused with one clear line."""
+    checkpoint = load_checkpoint(golden.path)
+    if checkpoint.weights == "ternary":
+        return checkpoint
+    with pytest.raises(ValueError, match="has int8 matrices, the image holds ternary ones"):
+        calibrated(checkpoint, golden.tokens)
+    return None
+
+
+def test_exact_path_price(golden):
+    checkpoint = ternary_or_refused(golden)
+    if checkpoint is None:
+        return
+    model      = ExactModel(calibrated(checkpoint, golden.tokens), batch=len(golden.tokens))
+    logits     = np.stack([model.step(tokens) for tokens in golden.tokens.T], axis=1)
+    assert divergence(golden.logits, logits).mean() < DIVERGENCE_MAX
+    assert (golden.logits.argmax(axis=-1) == logits.argmax(axis=-1)).mean() > AGREEMENT_MIN
+
+
+def test_packs(golden, tmp_path):
+    """Through the image and back: the same bits."""
+    checkpoint = ternary_or_refused(golden)
+    if checkpoint is None:
+        return
+    model = calibrated(checkpoint, golden.tokens)
+    write_image(model, tmp_path/"m.tern")
+    one, other = (ExactModel(m).step(golden.tokens[:1, 0]) for m in (model, read_image(tmp_path/"m.tern")))
+    np.testing.assert_array_equal(one, other)
+
+# What the files say -------------------------------------------------------------------------------
+
+
+def load(name, tmp_path, **options):
+    return load_checkpoint(Golden(name, tmp_path).path, **options)
+
+
+def test_shapes(tmp_path):
+    shape = lambda name: load(name, tmp_path).config
+    assert (shape("bitnet_large").sub_norms, shape("bitnet_large").tied, shape("bitnet_large").activation) == (True, True, "silu")
+    microsoft = shape("microsoft_packed")
+    assert (microsoft.sub_norms, microsoft.activation, microsoft.group) == (True, "relu2", 2)
+    assert (shape("falcon_e").sub_norms, shape("falcon_e").rope_theta, shape("falcon_e").tied) == (False, 500000.0, False)
+    assert (shape("smollm").heads, shape("smollm").kv_heads) == (9, 3)
+
+
+def test_ffn_is_padded_with_zeros(tmp_path):
+    """44 → 48: what no file holds multiplies nothing."""
+    checkpoint = load("bitnet_xl", tmp_path)
+    layer      = checkpoint.layers[0]
+    assert checkpoint.config.ffn == 48 and checkpoint.config.vocab == 99
+    assert not layer["gate"][0][44:].any() and not layer["up"][0][44:].any() and not layer["down"][0][:, 44:].any()
+    assert layer["down"][0][:, :44].any() and not layer["down_norm"][44:].any()
+
+
+def test_weights(tmp_path):
+    for name, weights, quantised in (("bitnet_large", "ternary", True), ("microsoft_packed", "ternary", True), ("trilm", "ternary", False),
+            ("smollm", "int8", False), ("gguf_tq2_0", "ternary", False), ("gguf_i2_s", "ternary", True), ("llama2c_0", "int8", False)):
+        checkpoint = load(name, tmp_path)
+        assert (checkpoint.weights, checkpoint.quantised_activations) == (weights, quantised), name
+        matrix, scale = checkpoint.layers[0]["gate"]
+        assert matrix.dtype == np.int8 and scale.dtype == np.float32
+        assert scale.shape == ((len(matrix),) if weights == "int8" else ())
+        assert np.abs(matrix).max() == (127 if weights == "int8" else 1)
+
+
+def test_names_and_tokens(tmp_path):
+    assert [(c.name, c.bos, c.eos) for c in (load(n, tmp_path) for n in ("bitnet_large", "gguf_tq1_0", "llama2c_1"))] == [
+        ("bitnet_large", 1, 2), ("tiny", 1, 2), ("tiny", 1, 2)]
+
+
+def test_progress(tmp_path):
+    seen = []
+    load("bitnet_large", tmp_path, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(0, 2), (1, 2)]
+
+
+def test_rounding_to_ternary_states_its_price(tmp_path):
+    golden  = Golden("gguf_float", tmp_path)
+    rounded = load_checkpoint(golden.path, ternary=True)
+    assert rounded.weights == "ternary" and set(np.unique(rounded.layers[1]["up"][0])) == {-1, 0, 1}
+    assert "unknown: there is no tokenizer" in rounded.notes[0]
+    # What is ternary already stays as it is.
+    assert load("trilm", tmp_path, ternary=True).notes == []
