@@ -95,8 +95,8 @@ static void open_record(struct cores_run *run)
         return;
     }
     if (is_value) {
-        memset(run->u.attention.denominator, 0, sizeof(run->u.attention.denominator));
-        memset(run->u.attention.numerator, 0, sizeof(run->u.attention.numerator));
+        memset(run->u.attention.denominator, 0, queries*sizeof(run->u.attention.denominator[0]));
+        memset(run->u.attention.numerator, 0, queries*sizeof(run->u.attention.numerator[0]));
         return;
     }
     scores->rows    = rows;

@@ -53,6 +53,39 @@ static inline int32_t cores_dot(const int8_t *w, const int8_t *x, uint32_t n)
 #endif
 }
 
+#if CORES_NEON
+
+/*
+ * Σ (w + 1)·x of a ternary row, eight bytes at once: digit after digit is split off by a multiplication. x comes in planes: of each
+ * beat first what the first digits of its 8 bytes meet, then what the second ones meet, and so on.
+ */
+static inline int32_t cores_dot_digits(const uint8_t *row, const int8_t *planes, uint32_t beats)
+{
+    const uint8x8_t third = vdup_n_u8(171), three = vdup_n_u8(3);
+    int32x4_t sum = vdupq_n_s32(0);
+
+    while (beats) {
+        uint32_t part = beats < 25 ? beats : 25;  /* |Σ| ≤ 25·5·2·128: fits 16 bits. */
+        int16x8_t narrow = vdupq_n_s16(0);
+        beats -= part;
+        for (; part; part--, row += BEAT_BYTES, planes += TERNARY_PER_BEAT) {
+            uint8x8_t left = vld1_u8(row);
+            /* Bytes that no packer writes hold zeros. */
+            left = vbsl_u8(vcgt_u8(left, vdup_n_u8(242)), vdup_n_u8(121), left);
+            for (uint32_t digit = 0; digit < TRITS_PER_BYTE - 1; digit++) {
+                uint8x8_t quotient = vshr_n_u8(vshrn_n_u16(vmull_u8(left, third), 8), 1);
+                narrow = vmlal_s8(narrow, vreinterpret_s8_u8(vmls_u8(left, quotient, three)), vld1_s8(planes + digit*BEAT_BYTES));
+                left   = quotient;
+            }
+            narrow = vmlal_s8(narrow, vreinterpret_s8_u8(left), vld1_s8(planes + (TRITS_PER_BYTE - 1)*BEAT_BYTES));
+        }
+        sum = vpadalq_s16(sum, narrow);
+    }
+    return vgetq_lane_s32(sum, 0) + vgetq_lane_s32(sum, 1) + vgetq_lane_s32(sum, 2) + vgetq_lane_s32(sum, 3);
+}
+
+#endif
+
 /* sums[i] += e·v[i] of n int8 (a multiple of 8), 0 ≤ e < 256. */
 static inline void cores_accumulate(int32_t *sums, const int8_t *v, int32_t e, uint32_t n)
 {

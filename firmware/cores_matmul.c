@@ -13,32 +13,66 @@
 #include "cores_run.h"
 #include "litetern/formats.h"
 
-/* Trits -----------------------------------------------------------------------------------------*/
+/* Products --------------------------------------------------------------------------------------*/
+
+#if CORES_NEON
+
+/* Puts x of ternary rows in the order of cores_dot_digits(); *sum: Σ x. */
+static void prepare_x(int8_t *x, uint32_t beats, int32_t *sum)
+{
+    int8_t beat[TERNARY_PER_BEAT];
+
+    *sum = 0;
+    for (; beats; beats--, x += TERNARY_PER_BEAT) {
+        memcpy(beat, x, sizeof(beat));
+        for (uint32_t i = 0; i < TERNARY_PER_BEAT; i++) {
+            x[i % TRITS_PER_BYTE*BEAT_BYTES + i/TRITS_PER_BYTE] = beat[i];
+            *sum += beat[i];
+        }
+    }
+}
+
+static inline void ternary_products(struct cores_run *run, int32_t *y, const uint8_t *row)
+{
+    for (uint32_t v = 0; v < run->u.matmul.vectors; v++)
+        y[v] = cores_dot_digits(row, run->u.matmul.x + v*run->u.matmul.x_stride, run->row_beats) - run->u.matmul.x_sum[v];
+}
+
+#else
 
 /* The 5 weights of each byte in one 8-byte word, little-endian. */
 static const uint64_t trits[256] = TRITS_WORDS;
 
-/* Unpacks a row; each word overwrites the three bytes too many of the one before. */
-static inline void decode(int8_t *weights, const uint8_t *row, uint32_t beats)
+static void prepare_x(int8_t *x, uint32_t beats, int32_t *sum)
 {
-    for (uint32_t i = 0; i < beats*BEAT_BYTES - 1; i++)
-        memcpy(weights + i*TRITS_PER_BYTE, &trits[row[i]], sizeof(trits[0]));
-    memcpy(weights + (beats*BEAT_BYTES - 1)*TRITS_PER_BYTE, &trits[row[beats*BEAT_BYTES - 1]], TRITS_PER_BYTE);
+    (void)x;
+    (void)beats;
+    *sum = 0;
 }
 
-/* y[v] of one row and all its vectors. */
-CORES_CLONES
-static void row_products(int32_t *y, int8_t *decoded, const uint8_t *row, uint32_t beats, uint32_t ternary, const int8_t *x,
-                         uint32_t stride, uint32_t vectors)
+/* Unpacks a row; each word overwrites the three bytes too many of the one before. */
+static inline void decode(int8_t *weights, const uint8_t *row, uint32_t bytes)
 {
-    const int8_t *weights = (const int8_t *)row;
+    uint32_t i;
 
-    if (ternary) {
-        decode(decoded, row, beats);
-        weights = decoded;
-    }
-    for (uint32_t v = 0; v < vectors; v++)
-        y[v] = cores_dot(weights, x + v*stride, stride);
+    for (i = 0; i < bytes - 1; i++)
+        __builtin_memcpy(weights + i*TRITS_PER_BYTE, &trits[row[i]], sizeof(trits[0]));
+    memcpy(weights + i*TRITS_PER_BYTE, &trits[row[i]], TRITS_PER_BYTE);
+}
+
+static inline void ternary_products(struct cores_run *run, int32_t *y, const uint8_t *row)
+{
+    decode(run->u.matmul.decoded, row, run->row_beats*BEAT_BYTES);
+    for (uint32_t v = 0; v < run->u.matmul.vectors; v++)
+        y[v] = cores_dot(run->u.matmul.decoded, run->u.matmul.x + v*run->u.matmul.x_stride, run->u.matmul.x_stride);
+}
+
+#endif
+
+static inline void int8_products(struct cores_run *run, int32_t *y, const uint8_t *row)
+{
+    for (uint32_t v = 0; v < run->u.matmul.vectors; v++)
+        y[v] = cores_dot((const int8_t *)row, run->u.matmul.x + v*run->u.matmul.x_stride, run->u.matmul.x_stride);
 }
 
 /* Reductions ------------------------------------------------------------------------------------*/
@@ -131,25 +165,22 @@ static void open_group(struct cores_run *run)
         }
         if (data != (const uint8_t *)x)
             memcpy(x, data, run->u.matmul.x_stride);
+        if (run->u.matmul.format == FORMAT_TERNARY)
+            prepare_x(x, run->row_beats, &run->u.matmul.x_sum[v]);
     }
 }
 
-uint32_t cores_matmul(struct cores_run *run, uint32_t beats)
+/* Rows that lie one after another in memory, and their results. */
+CORES_CLONES
+static void run_rows(struct cores_run *run, const uint8_t *row, uint32_t count)
 {
-    uint32_t start = run->beats;
     int32_t y[CORES_VECTORS_MAX];
 
-    if (run->row == run->rows)
-        open_group(run);
-    while (run->row < run->rows && run->busy && run->beats - start < beats) {
-        const uint8_t *row = cores_take(run, run->row_beats*BEAT_BYTES, run->scratch);
-        if (!row) {
-            run->errors |= CORES_ERROR_TRUNCATED;
-            run->rows    = run->row = 0;
-            break;
-        }
-        row_products(y, run->u.matmul.decoded, row, run->row_beats, run->u.matmul.format == FORMAT_TERNARY, run->u.matmul.x,
-                     run->u.matmul.x_stride, run->u.matmul.vectors);
+    for (; count && run->busy; count--, row += run->row_beats*BEAT_BYTES) {
+        if (run->u.matmul.format == FORMAT_TERNARY)
+            ternary_products(run, y, row);
+        else
+            int8_products(run, y, row);
         for (uint32_t v = 0; v < run->u.matmul.vectors; v++)
             if (run->u.matmul.reduce == REDUCE_NONE)
                 cores_put(run, (uint32_t)y[v]);
@@ -157,7 +188,30 @@ uint32_t cores_matmul(struct cores_run *run, uint32_t beats)
                 keep(run, v, y[v], run->row);
         if (run->u.matmul.kept < run->u.matmul.topk)
             run->u.matmul.kept++;
-        if (++run->row == run->rows) {
+        run->row++;
+    }
+}
+
+uint32_t cores_matmul(struct cores_run *run, uint32_t beats)
+{
+    uint32_t start = run->beats;
+
+    if (run->row == run->rows)
+        open_group(run);
+    while (run->row < run->rows && run->busy && run->beats - start < beats) {
+        uint32_t bytes = run->row_beats*BEAT_BYTES, count = run->piece_bytes/bytes, most = (beats - (run->beats - start))/run->row_beats + 1;
+        const uint8_t *rows;
+        count = count < run->rows - run->row ? count : run->rows - run->row;
+        count = count < most ? count : most;
+        count = count ? count : 1;
+        rows  = cores_take(run, count*bytes, run->scratch);
+        if (!rows) {
+            run->errors |= CORES_ERROR_TRUNCATED;
+            run->rows    = run->row = 0;
+            break;
+        }
+        run_rows(run, rows, count);
+        if (run->row == run->rows) {
             if (run->u.matmul.reduce != REDUCE_NONE)
                 put_records(run);
             cores_flush(run);

@@ -102,35 +102,6 @@ static uint32_t skip(struct cores_run *run, uint32_t beats)
     return part;
 }
 
-/* Writer ----------------------------------------------------------------------------------------*/
-
-void cores_put(struct cores_run *run, uint32_t word)
-{
-    uint32_t *beat = (uint32_t *)(run->base + run->destination + run->written);
-
-    if (!run->half_full) {
-        run->half      = word;
-        run->half_full = 1;
-        return;
-    }
-    run->half_full = 0;
-    if (!run->busy)
-        return;
-    if (run->limit - run->written < BEAT_BYTES) {
-        cores_fail(run, CORES_ERROR_OVERRUN);
-        return;
-    }
-    beat[0] = run->half;
-    beat[1] = word;
-    run->written += BEAT_BYTES;
-}
-
-void cores_flush(struct cores_run *run)
-{
-    if (run->half_full)
-        cores_put(run, 0);
-}
-
 /* Run -------------------------------------------------------------------------------------------*/
 
 void cores_fail(struct cores_run *run, uint32_t error)

@@ -89,6 +89,7 @@ struct cores_run {
         struct {
             uint32_t format, vectors, reduce, topk, x_stride;
             uint32_t kept;
+            int32_t  x_sum[CORES_VECTORS_MAX];
             struct cores_record best[CORES_VECTORS_MAX][TOPK_MAX];
             int8_t   x[CORES_VECTORS_MAX*CORES_ROW_BYTES] __attribute__((aligned(64)));
             int8_t   decoded[CORES_ROW_BYTES] __attribute__((aligned(64)));
@@ -126,12 +127,31 @@ const uint8_t *cores_take(struct cores_run *run, uint32_t bytes, uint8_t *scratc
 /* 1 if the list holds no further beat. */
 int cores_ended(struct cores_run *run);
 
-/* A 32-bit result; cores_flush() fills the last beat with 0. */
-void cores_put(struct cores_run *run, uint32_t word);
-void cores_flush(struct cores_run *run);
-
 /* Ends the run. */
 void cores_fail(struct cores_run *run, uint32_t error);
+
+/* A 32-bit result; cores_flush() fills the last beat with 0. */
+static inline void cores_put(struct cores_run *run, uint32_t word)
+{
+    uint32_t *beat = (uint32_t *)(run->base + run->destination + run->written);
+
+    run->half_full = !run->half_full;
+    if (run->half_full)
+        run->half = word;
+    else if (run->limit - run->written < BEAT_BYTES)
+        cores_fail(run, CORES_ERROR_OVERRUN);
+    else if (run->busy) {
+        beat[0] = run->half;
+        beat[1] = word;
+        run->written += BEAT_BYTES;
+    }
+}
+
+static inline void cores_flush(struct cores_run *run)
+{
+    if (run->half_full)
+        cores_put(run, 0);
+}
 
 /* One share of a core: a header, or rows for about `beats` beats; returns the beats it took. */
 uint32_t cores_matmul(struct cores_run *run, uint32_t beats);
