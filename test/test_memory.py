@@ -54,7 +54,7 @@ class FaultyPL(PL):
         count  = Signal(2)
         select = self.accelerator.lane0._destination_limit.storage[28:]
         self.sync += count.eq(count + 1)
-        for channel, field in {fault[1:3] for fault in FAULTS}:
+        for channel, field in sorted({fault[1:3] for fault in FAULTS}):
             name   = f"hp0_{channel}_{field}"
             inner  = ports[name]
             inner.name_override = f"good_{name}"
@@ -87,7 +87,7 @@ def test_broken_rules_are_seen(number):
 
 def cycles_of(beats, **parameters):
     """Cycles of a probe over so many beats."""
-    pl     = RtlPL(np.zeros(SIZE, dtype=np.uint8), CONFIG, BASE, MemoryParameters(**parameters), PL(CONFIG, cores=copy_cores), "dma-time")
+    pl     = RtlPL(np.zeros(SIZE, dtype=np.uint8), CONFIG, BASE, MemoryParameters(**parameters), PL(CONFIG, cores=copy_cores), "dma")
     driver = Driver(pl)
     driver.put_list(LIST, [(SOURCE, 8*beats)])
     driver.start(0, "probe", LIST, TARGET, 8)
