@@ -30,8 +30,8 @@ from soc.zynq import DDR_BYTES, HANDOVER, HANDOVER_BASE, HANDOVER_MAGIC, IMAGE_B
 PLS = ("rtl", "c", "none")
 
 INSTRUCTIONS_PER_SECOND = 625e6   # An estimate for the A9 at 650 MHz: five in a cycle of the PL.
-BUSY_SLICE  = 2000                # Instructions between two looks at the PL while it runs: what it can be late by.
-IDLE_SLICE  = 20000
+FINE_SLICE  = 1000                # Instructions between two looks at a PL whose time counts: what it can be late by.
+LONG_SLICE  = 20000               # For a PL that takes no time.
 POLL_CYCLES = 64                  # PL cycles that a look at a running lane costs the CPU at most.
 IDLE_POLLS  = 64                  # Looks at an empty UART, and nothing else, that make a firmware idle.
 OCM_BASE, OCM_BYTES = 0xFFFC_0000, 0x4_0000
@@ -55,6 +55,7 @@ class PLBus:
         self._control = {address: name.removesuffix("control") for address, name in names.items() if name.endswith("_control")}
         self._values  = {}
         self._armed   = {}
+        self.rung     = False  # A doorbell has rung, and the CPU has not looked at the lanes since.
 
     def _check(self, offset):
         reason = self.board.devc.programmed == 0 and "it is not programmed" or self.board.slcr.pl_reachable
@@ -65,8 +66,13 @@ class PLBus:
         self._check(offset)
         address = CSR_BASE + offset
         self.board.uart.idle_polls = 0
-        if address in self._polled and not self.pl.idle:
-            self.pl.run(POLL_CYCLES, until_idle=True)
+        if address in self._polled:
+            if self.rung:
+                self.rung = False
+                if self.board.strict:
+                    self.board.cpu.stop()  # Loads that must be watched are, before the CPU sees results. The register is read again.
+            if not self.pl.idle:
+                self.pl.run(POLL_CYCLES, until_idle=True)
         return self.pl.read(address)
 
     def write(self, offset, value):
@@ -89,8 +95,7 @@ class PLBus:
         board.cache.arm(destination, limit)
         self._armed[lane] = destination, limit
         board.watch(destination, limit)
-        if self.pl.idle:
-            board.cpu.stop()  # A slice begins with the first doorbell: what follows repeats to the cycle.
+        self.rung = True
 
 # Virtual board ------------------------------------------------------------------------------------
 
@@ -115,7 +120,9 @@ class VirtualBoard:
         self.cache = CacheModel(DDR_BYTES, seed)
         self.pl    = self._make_pl(pl, seed)
         self.slcr, self.devc, self.uart = SLCR(), DevC(int(pl != "none")), UART()
+        self._slice                     = FINE_SLICE if pl == "rtl" else LONG_SLICE
         self._seconds, self._cycles     = 0.0, 0
+        self._behind                    = 0.0  # Cycles that the PL still has to run for what the CPU has done.
         self._watched, self._to_watch   = set(), set()
         self.boot(image, handover=handover and pl != "none")
 
@@ -197,10 +204,7 @@ class VirtualBoard:
     def watch(self, address, bytes):
         """Strict: loads from this memory are looked at from the next slice on."""
         if self.strict and bytes:
-            pages = set(range(address//PAGE, (address + bytes - 1)//PAGE + 1)) - self._watched
-            if pages:
-                self._to_watch |= pages
-                self.cpu.stop()
+            self._to_watch |= set(range(address//PAGE, (address + bytes - 1)//PAGE + 1)) - self._watched
 
     def _watch_pages(self):
         for page in sorted(self._to_watch):
@@ -232,11 +236,9 @@ class VirtualBoard:
 
     def slice(self):
         """CPU and PL advance together a little."""
-        busy         = not self.pl.idle
-        instructions = BUSY_SLICE if busy else IDLE_SLICE
-        before       = self.pl.cycles
+        before = self.pl.cycles
         try:
-            self.cpu.run(instructions)
+            self.cpu.run(self._slice)
         except BoardError:
             raise
         except RuntimeError as error:
@@ -246,11 +248,14 @@ class VirtualBoard:
                 raise BoardError(f"cache fault: {self.cache.fault} (pc {self.cpu.pc:#010x})") from None
         if self._to_watch:
             self._watch_pages()
-        # What register accesses have let pass counts as the CPU's time.
         self.seconds()
-        left = int(instructions/INSTRUCTIONS_PER_SECOND*self.slcr.pl_clock_hz) - (self.pl.cycles - before)
-        if left > 0:
-            self.pl.run(left, until_idle=False)
+        # What register accesses have let pass counts as the CPU's time.
+        self._behind += self._slice/INSTRUCTIONS_PER_SECOND*self.slcr.pl_clock_hz - (self.pl.cycles - before)
+        if not self.bus.rung and self._behind > 0:  # Doorbells in a row start together wherever a slice ends: cycles repeat.
+            self.pl.run(int(self._behind), until_idle=False)
+        if not self.bus.rung:
+            self._behind = 0.0
+        self.bus.rung = False
         if self.pl.fault:
             raise BoardError(f"the PL breaks a rule of AXI3: {self.pl.fault}")
         if self.cache.fault:

@@ -1,0 +1,56 @@
+#
+# This file is part of LiteTern.
+#
+# Copyright (c) 2026 LiteTern developers
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""Ways to a board: its serial port, and the virtual board."""
+
+import serial
+
+BAUD   = 115200
+BOARDS = "virtual, serial:DEVICE (serial:/dev/ttyUSB1) or serial:URL (serial:socket://localhost:1234)"
+
+
+class SerialTransport:
+    """A serial port, or whatever pyserial takes as a URL."""
+    def __init__(self, port, baud=BAUD):
+        try:
+            self.serial = serial.serial_for_url(port, baudrate=baud, timeout=0, write_timeout=10)
+        except (serial.SerialException, ValueError, OSError) as error:
+            raise ValueError(f"serial port {port}: {getattr(error, 'strerror', None) or error}") from None
+
+    def write(self, data):
+        try:
+            self.serial.write(data)
+        except (serial.SerialException, OSError) as error:
+            raise ConnectionError(f"serial port: {error}") from None
+
+    def read(self, timeout):
+        """What has come; waits up to `timeout` seconds for a first byte."""
+        try:
+            self.serial.timeout = timeout
+            data = self.serial.read(1)
+            if data:
+                self.serial.timeout = 0
+                data += self.serial.read(4096)
+            return data
+        except (serial.SerialException, OSError) as error:
+            raise ConnectionError(f"serial port: {error}") from None
+
+    def close(self):
+        self.serial.close()
+
+
+def open_transport(name, pl="rtl", image=None, **options):
+    """Transport of a board by name; ValueError names the boards there are.
+
+    pl, image, options : of a virtual board (`soc.virtual.board.VirtualBoard`); its boot script loads the image.
+    """
+    kind, _, rest = name.partition(":")
+    if kind == "virtual" and not rest:
+        from soc.virtual.board import VirtualBoard
+        return VirtualBoard(image=image, pl=pl, **options)
+    if kind == "serial" and rest:
+        return SerialTransport(rest)
+    raise ValueError(f"board {name!r}: must be {BOARDS}")
