@@ -21,7 +21,7 @@ SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # SentencePiece's mark of a space.
 NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 
 # Texts on which a converted tokenizer must agree with its library.
-SAMPLES = ("Once upon a time there was a girl.", "  Two  spaces, a\ttab\nand a line.", "naïve café, Ünïcode: 数 and 🙂", "1234567 x=y+2;", " ", "a")
+SAMPLES = ("Once upon a time there was a girl.", "  Two  spaces, a\ttab\nand a line.", "naïve café, Ünïcode: 数 and 🙂", "ﬁne ①", "1234567 x=y+2;", " ", "a")
 
 # How words are cut before byte-level BPE, by GGUF's names.
 _WORDS = {
@@ -63,20 +63,18 @@ def _merges(pieces, scores):
     return [(left, right) for *_, left, right in sorted(found)]
 
 
-def from_pieces(pieces, scores, kinds, prefix=True, unigram=False):
-    """Tokenizer of a SentencePiece vocabulary: pieces (str), scores, kinds; prefix: a space is put before each text."""
+def from_pieces(pieces, scores, kinds, prefix=True):
+    """Tokenizer of a SentencePiece BPE: pieces (str), scores, kinds; prefix: a space is put before each text.
+
+    Control tokens have no merges, so that no text can spell them.
+    """
     _unique(pieces)
     normal  = [kind in (NORMAL, USER) for kind in kinds]
     unknown = kinds.index(UNKNOWN) if UNKNOWN in kinds else None
-    bytes_  = BYTE in kinds
-    if unigram:
-        model = models.Unigram(list(zip(pieces, map(float, scores))), unknown, bytes_)
-    else:
-        merges = _merges([p for p, use in zip(pieces, normal) if use], [s for s, use in zip(scores, normal) if use])
-        model  = models.BPE({piece: index for index, piece in enumerate(pieces)}, merges, fuse_unk=True, byte_fallback=bytes_,
-            unk_token=None if unknown is None else pieces[unknown])
-    tokenizer = Tokenizer(model)
-    replace   = normalizers.Replace(" ", SPACE)
+    merges  = _merges([p for p, use in zip(pieces, normal) if use], [s for s, use in zip(scores, normal) if use])
+    tokenizer = Tokenizer(models.BPE({piece: index for index, piece in enumerate(pieces)}, merges, fuse_unk=True, byte_fallback=BYTE in kinds,
+        unk_token=None if unknown is None else pieces[unknown]))
+    replace = normalizers.Replace(" ", SPACE)
     tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend(SPACE), replace]) if prefix else replace
     # The space that the prefix puts before a text goes again, before the first word only.
     steps = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
@@ -109,7 +107,7 @@ def from_sentencepiece(data, name="tokenizer.model"):
     except ImportError:
         raise ValueError(f"{name} needs the package sentencepiece: run `make setup EXTRAS=convert`") from None
     try:
-        library = sentencepiece.SentencePieceProcessor(model_proto=data)
+        library = sentencepiece.SentencePieceProcessor(model_proto=data or b"empty")
     except (RuntimeError, TypeError, ValueError) as error:
         raise ValueError(f"{name}: not a SentencePiece model ({str(error).splitlines()[0] or 'it cannot be parsed'})") from None
     ids    = range(library.get_piece_size())
@@ -117,13 +115,12 @@ def from_sentencepiece(data, name="tokenizer.model"):
     scores = [library.get_score(i) for i in ids]
     kinds  = [UNKNOWN if library.is_unknown(i) else CONTROL if library.is_control(i) else BYTE if library.is_byte(i)
         else UNUSED if library.is_unused(i) else NORMAL for i in ids]
-    # The file does not say through the library what it is; what it does decides.
-    for unigram in (False, True):
-        for prefix in (True, False):
-            tokenizer = from_pieces(pieces, scores, kinds, prefix, unigram)
-            if all(tokenizer.encode(text, add_special_tokens=False).ids == library.encode(text) for text in SAMPLES):
-                return tokenizer
-    raise ValueError(f"{name}: a SentencePiece model with a normalisation of its own, which is not known; save it as tokenizer.json")
+    # The library does not say what the file is; what it does decides.
+    for prefix in (True, False):
+        tokenizer = from_pieces(pieces, scores, kinds, prefix)
+        if all(tokenizer.encode(text, add_special_tokens=False).ids == library.encode(text) for text in SAMPLES):
+            return tokenizer
+    raise ValueError(f"{name}: no BPE without a normalisation of its own, only such SentencePiece models are known; save it as tokenizer.json")
 
 # llama2.c -----------------------------------------------------------------------------------------
 
