@@ -14,7 +14,7 @@ INTERRUPTED = 130  # Exit status after Ctrl-C, as of shells.
 
 
 def run(main):
-    """Runs `main()` and ends the program: ValueError and OSError become one line, never a traceback."""
+    """Runs `main()` and ends the program: errors that a user can mend become one line, never a traceback."""
     name = pathlib.Path(sys.argv[0]).name
     try:
         status = main()
@@ -26,7 +26,7 @@ def run(main):
     except KeyboardInterrupt:
         print(f"\n{name}: stopped", file=sys.stderr)
         status = INTERRUPTED
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RuntimeError) as error:
         print(f"{name}: {one_line(error)}", file=sys.stderr)
         status = 1
     sys.exit(status)

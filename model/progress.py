@@ -6,14 +6,17 @@
 
 """Progress of what takes long: one line that is rewritten on a terminal, one line per stage elsewhere. Standard library only."""
 
+import contextlib
 import shutil
 import sys
+import threading
 import time
 
 
 class Progress:
     """Shows stages on `stream` (stderr, so that stdout stays for results)."""
     INTERVAL = 0.1  # Seconds between two updates of the line.
+    PATIENCE = 2.0  # Seconds that something may take without a word where there is no terminal.
 
     def __init__(self, stream=None):
         self.stream = stream or sys.stderr
@@ -42,3 +45,24 @@ class Progress:
             self.stream.write("\r\x1b[K")
             self.stream.flush()
         self.stage = None
+
+    @contextlib.contextmanager
+    def waiting(self, stage):
+        """While something runs that reports nothing: its seconds count on a terminal; elsewhere a line, if it takes long."""
+        ended = threading.Event()
+
+        def tick():
+            if not self.live:
+                ended.wait(self.PATIENCE)
+            while not ended.is_set():
+                self.show(stage)
+                ended.wait(1)
+
+        thread = threading.Thread(target=tick, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+            self.end()

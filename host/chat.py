@@ -1,0 +1,306 @@
+#!/usr/bin/env python3
+
+#
+# This file is part of LiteTern.
+#
+# Copyright (c) 2026 LiteTern developers
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""Talk to a ternary model on a board.
+
+    python host/chat.py --board virtual
+    python host/chat.py --board virtual --prompt "Once upon a time" --tokens 24 --greedy --json
+"""
+
+if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
+    import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
+    from model import environment; environment.enter("numpy", "safetensors", "serial", "tokenizers")
+
+import argparse
+import dataclasses
+import json
+import secrets
+import sys
+
+from host import console, terminal
+from host.conversation import Conversation, Vocabulary, check_length
+from host.device import open_device
+from host.pack import ROOT, packed
+from host.transport import BOARDS
+from model.image import read_image
+from model.progress import Progress
+from model.sampling import SamplingSettings
+
+DEFAULT_MODEL = ROOT/"model"/"zoo"/"stories"
+SEEDS         = 10**6  # Seeds that we draw are short enough to be typed again.
+
+# Settings -----------------------------------------------------------------------------------------
+
+
+class Settings:
+    """What `/set` changes: the sampler's settings and the length of an answer. A seed of None draws a new one per answer."""
+    DEFAULTS = {"temperature": 0.8, "top_k": 0, "top_p": 0.95, "repetition_penalty": 1.0, "seed": None, "tokens": None}
+
+    def __init__(self, **values):
+        self.values = dict(self.DEFAULTS)
+        for name, value in values.items():
+            self.set(name, value)
+
+    def set(self, name, value):
+        """Checks and keeps a value, which may be text. Raises ValueError."""
+        name = name.replace("-", "_")
+        if name not in self.values:
+            raise ValueError(f"no setting {name}: there are {', '.join(self.values)}")
+        kind = float if isinstance(self.DEFAULTS[name], float) else int
+        try:
+            value = None if self.DEFAULTS[name] is None and value in (None, "none", "auto") else kind(value)
+        except ValueError:
+            raise ValueError(f"{name} = {value}: must be a {'number' if kind is float else 'whole number'}") from None
+        if name == "tokens" and value is not None and value < 1:
+            raise ValueError(f"tokens = {value}: must be at least 1")
+        values = {**self.values, name: value}
+        self._sampling(values)
+        self.values = values
+
+    @staticmethod
+    def _sampling(values):
+        return SamplingSettings(**{key: value for key, value in values.items() if key != "tokens"} | {"seed": values["seed"] or 0})
+
+    def draw(self):
+        """SamplingSettings of the next answer."""
+        settings = self._sampling(self.values)
+        return settings if self.values["seed"] is not None else dataclasses.replace(settings, seed=secrets.randbelow(SEEDS))
+
+    def lines(self):
+        return [f"  {name:20}{'a new one for each answer' if name == 'seed' and value is None else 'as many as fit' if value is None else value}"
+            for name, value in self.values.items()]
+
+# Figures ------------------------------------------------------------------------------------------
+
+
+def board_speed(conversation, summary):
+    """The board's own speed; the virtual board's clock is an estimate where the CPU works."""
+    speed = f"{summary['board_tokens_per_s']:.0f} tok/s on the board"
+    return f"about {speed} (estimate)" if conversation.virtual else speed
+
+
+def describe(device, virtual):
+    """What computes, for people."""
+    identity = device.identity
+    cores    = f"gateware {identity['pl_ports']} × 64 bit, {identity['pl_clock_hz']/1e6:.0f} MHz" if identity["pl"] else "C cores of the firmware"
+    return f"the {'virtual ' if virtual else ''}PYNQ-Z1, firmware {identity['firmware']}, {cores}"
+
+
+def statistics_line(conversation, settings):
+    """What an answer took, for people."""
+    s     = conversation.summary(conversation.answer_figures)
+    parts = [f"{s['tokens']} tokens"]
+    if s["tokens_per_s"]:
+        parts.append(f"{s['tokens_per_s']:.1f} tok/s here")
+    if s["pl_cycles_per_token"]:
+        parts.append(f"{s['pl_cycles_per_token']:,.0f} PL cycles a token")
+        parts.append(f"{100*s['wall_fraction']:.0f} % of the memory wall")
+    if s["board_tokens_per_s"]:
+        parts.append(board_speed(conversation, s))
+    if settings.temperature:
+        parts.append(f"seed {settings.seed}")
+    return " · ".join(parts)
+
+
+def statistics(conversation):
+    """Lines of `/stats`."""
+    total = conversation.total
+    s     = conversation.summary(total)
+    lines = [f"  {'board':24}{describe(conversation.device, conversation.virtual)}",
+             f"  {'context':24}{conversation.position} of {conversation.device.context} positions used",
+             f"  {'answers':24}{total.tokens} tokens in {total.seconds:.1f} s"]
+    if s["pl_cycles_per_token"]:
+        lines.append(f"  {'PL cycles a token':24}{s['pl_cycles_per_token']:,.0f}, {100*s['wall_fraction']:.1f} % of the memory wall")
+        for part, cycles in total.pl_cycles.items():
+            lines.append(f"    {part:22}{cycles/total.tokens:,.0f}")
+    if s["board_tokens_per_s"]:
+        lines.append(f"  {'speed':24}{board_speed(conversation, s)}")
+    return lines
+
+# Scripted -----------------------------------------------------------------------------------------
+
+
+def run_prompt(conversation, prompt, settings, as_json):
+    """One answer to stdout: text, or a JSON object per token and one with the totals. Returns the exit status."""
+    words  = terminal.Words(sys.stdout)
+    tokens = conversation.encode(prompt)
+    note_unknown(conversation, prompt)
+    if not as_json:
+        words.write(prompt)
+    drawn = settings.draw()
+    with terminal.Interrupt() as interrupt:
+        for event, text in conversation.answer(tokens, drawn, settings.values["tokens"], lambda: interrupt.requested):
+            if not as_json:
+                words.write(text)
+            elif event.kind == "token":
+                cycles = sum(event.pl_cycles.values()) if event.pl_cycles else None
+                print(json.dumps({"token": event.token, "text": text, "pl_cycles": cycles}, ensure_ascii=False), flush=True)
+    if as_json:
+        print(json.dumps({**conversation.summary(conversation.answer_figures), "end": conversation.ended,
+            "seed": drawn.seed if drawn.temperature else None}))
+    else:
+        words.end()
+        print(terminal.dim(f"[{statistics_line(conversation, drawn)}]", sys.stderr), file=sys.stderr)
+    return console.INTERRUPTED if interrupt.requested else 0
+
+
+def note_unknown(conversation, text):
+    unknown = conversation.vocabulary.unknown(text)
+    if unknown:
+        print(f"(the model's vocabulary lacks {' '.join(unknown)}: left out)", file=sys.stderr)
+
+# Interactive --------------------------------------------------------------------------------------
+
+
+HELP = """  /help              these lines
+  /reset             forgets the text and starts a new one
+  /stats             what the answers took
+  /set               shows the settings
+  /set NAME VALUE    changes one: /set temperature 0.7, /set seed 42 (after /reset, the same start: the same story)
+  /quit              ends (Ctrl-D, too)
+  The model continues text: type a beginning. An empty line goes on; Ctrl-C stops an answer."""
+
+COMMANDS = ("/help", "/quit", "/reset", "/set", "/stats")
+
+
+class Chat:
+    """The interactive loop."""
+    def __init__(self, conversation, settings):
+        self.conversation, self.settings = conversation, settings
+        self.interactive = sys.stdin.isatty()
+
+    def note(self, text):
+        print(terminal.dim(text, sys.stdout), flush=True)
+
+    def loop(self):
+        with terminal.history(COMMANDS):
+            while True:
+                try:
+                    line = input("\n> " if self.interactive else "")
+                except EOFError:
+                    if self.interactive:
+                        print()
+                    return
+                except KeyboardInterrupt:
+                    print()
+                    self.note("(Ctrl-D or /quit ends.)")
+                    continue
+                try:
+                    if line.strip().startswith("/"):
+                        if not self.command(*line.split()):
+                            return
+                    else:
+                        self.answer(line)
+                except ValueError as error:
+                    # A script that pipes lines in wants to know; a person types another line.
+                    if not self.interactive:
+                        raise
+                    self.note(f"({console.one_line(error)})")
+
+    def command(self, name, *values):
+        """Runs a command; False ends the chat."""
+        if name in ("/quit", "/exit", "/q"):
+            return False
+        if name == "/help":
+            self.note(HELP)
+        elif name == "/reset":
+            self.conversation.reset()
+            self.note("(A new text.)")
+        elif name == "/stats":
+            self.note("\n".join(statistics(self.conversation)))
+        elif name == "/set" and not values:
+            self.note("\n".join(self.settings.lines()))
+        elif name == "/set" and len(values) == 2:
+            self.settings.set(*values)
+        elif name == "/set":
+            raise ValueError("/set takes a name and a value, for example /set temperature 0.7")
+        else:
+            raise ValueError(f"no command {name}: there are {', '.join(COMMANDS)}")
+        return True
+
+    def answer(self, line):
+        """Continues the text with `line` and streams what the model adds."""
+        conversation = self.conversation
+        if conversation.ended in ("eos", "context"):
+            conversation.reset()
+        tokens = conversation.encode(line)
+        if conversation.started and len(tokens) >= conversation.room:
+            self.note(f"(The context of {conversation.device.context} tokens cannot hold that, too: a new text.)")
+            conversation.reset()
+            tokens = conversation.encode(line)
+        note_unknown(conversation, line)
+        settings, words = self.settings.draw(), terminal.Words(sys.stdout)
+        with terminal.Interrupt() as interrupt:
+            for _, text in conversation.answer(tokens, settings, self.settings.values["tokens"], lambda: interrupt.requested):
+                words.write(text)
+        words.end()
+        self.note(f"[{statistics_line(conversation, settings)}]")
+        if conversation.ended == "eos":
+            self.note("(The end. The next line starts a new text.)")
+        elif conversation.ended == "context":
+            self.note(f"(The context of {conversation.device.context} tokens is full. The next line starts a new text.)")
+
+# Command line -------------------------------------------------------------------------------------
+
+
+def arguments():
+    p = argparse.ArgumentParser(description="Talk to a ternary model on a board.")
+    add = p.add_argument
+    add("--board", default="virtual",                 help=f"Where the model runs: {BOARDS}.")
+    add("--pl",    default="rtl", choices=("rtl", "c", "none"), help="Virtual board: the gateware (rtl, the default), its C model with the same "
+                                                                    "bits (c, fast), or an empty PL, so that the firmware's own C cores run.")
+    add("--model", default=str(DEFAULT_MODEL),        help="Image, or checkpoint folder that is packed first. Default: the story model.")
+    add("--prompt",                                   help="Answer this and end.")
+    add("--json",  action="store_true",               help="With --prompt: one JSON object a token and one with the totals.")
+    add("--tokens", type=int,                         help="Longest answer. Default: as many as the context holds.")
+    add("--greedy", action="store_true",              help="Always the most likely token (temperature 0).")
+    for name, text in (("temperature", "0 is greedy"), ("top_k", "0 looks at all"), ("top_p", "1 looks at all"),
+        ("repetition_penalty", "1 is none"), ("seed", "the same seed, the same story")):
+        default = Settings.DEFAULTS[name]
+        add(f"--{name.replace('_', '-')}", default=default, help=f"Sampling; {text}."
+            + (f" Default: {default}." if default is not None else " Default: a new one for each answer."))
+    return p
+
+
+def main():
+    args     = arguments().parse_args()
+    settings = Settings(**{name: getattr(args, name) for name in Settings.DEFAULTS})
+    if args.greedy:
+        settings.set("temperature", 0)
+    if args.json and args.prompt is None:
+        raise ValueError("--json needs --prompt")
+    if args.board.startswith("udp:"):
+        raise ValueError(f"board {args.board!r}: boards on Ethernet come later; there are {BOARDS}")
+    progress = Progress()
+    try:
+        image      = packed(args.model, progress)
+        model      = read_image(image)
+        vocabulary = Vocabulary(model.tokenizer, image)
+        if args.prompt is not None:  # Refused before a board is started for it.
+            check_length([model.bos, *vocabulary.encode(args.prompt)], model.config.context)
+        virtual = args.board == "virtual"
+        with progress.waiting("starting the virtual board (the first time builds it)" if virtual else f"connecting to {args.board}"):
+            device = open_device(args.board, args.pl, image if virtual else None)
+        with device:
+            device.upload(image, lambda done, total: progress.show("loading the model", done, total))
+            progress.end()
+            conversation = Conversation(device, vocabulary, model.bos, virtual)
+            if args.prompt is not None:
+                return run_prompt(conversation, args.prompt, settings, args.json)
+            chat = Chat(conversation, settings)
+            if chat.interactive:
+                print(f"{model.name} on {describe(device, virtual)}; context {device.context} tokens")
+                chat.note("Type the beginning of a text. Enter alone goes on, Ctrl-C stops an answer, /help lists the commands.")
+            chat.loop()
+    finally:
+        progress.end()
+    return 0
+
+
+if __name__ == "__main__":
+    console.run(main)

@@ -1,0 +1,180 @@
+#
+# This file is part of LiteTern.
+#
+# Copyright (c) 2026 LiteTern developers
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""A user's text against a board's tokens: encoding that injects nothing, decoding that never shows half a character."""
+
+import time
+
+from dataclasses import dataclass, field
+
+from tokenizers.decoders import DecodeStream
+
+from model.text import load_tokenizer
+from soc.zynq import DDR_BYTES_PER_SECOND
+
+HALF = "\N{REPLACEMENT CHARACTER}"  # What the decoder gives for a character whose bytes have not all come.
+
+# Text ---------------------------------------------------------------------------------------------
+
+
+class Vocabulary:
+    """Tokenizer of an image (bytes of its JSON), as a conversation needs it."""
+    def __init__(self, data, where="image"):
+        self.tokenizer = load_tokenizer(data, where)
+        # Text of users is text, whatever it looks like.
+        self.tokenizer.encode_special_tokens = True
+        self.special = [token.content for token in self.tokenizer.get_added_tokens_decoder().values() if token.special]
+
+    def encode(self, text):
+        """Token ids of a user's text. ValueError for text that spells a special token."""
+        for token in self.special:
+            if token in text:
+                raise ValueError(f"the text holds {token}, which only the model itself may say: leave it out")
+        return self.tokenizer.encode(text, add_special_tokens=False).ids
+
+    def unknown(self, text):
+        """Characters of `text` that no token spells: the model does not see them."""
+        seen = self.tokenizer.decode(self.tokenizer.encode(text, add_special_tokens=False).ids)
+        return "" if seen == text else "".join(sorted(set(text) - set(seen)))
+
+
+class TextStream:
+    """Tokens of an answer to text, whole characters only."""
+    def __init__(self, vocabulary, before=()):
+        """before: tokens of the text that the answer continues (some decoders treat a first token differently)."""
+        self._tokenizer = vocabulary.tokenizer
+        self._stream    = DecodeStream(skip_special_tokens=True)
+        self._half      = False
+        for token in before:
+            self._stream.step(self._tokenizer, int(token))
+
+    def add(self, token):
+        """Text that became complete with `token` (str, often empty)."""
+        text = self._stream.step(self._tokenizer, int(token))
+        # Special tokens add nothing, halves of characters wait.
+        self._half = text is None and bool(self._tokenizer.decode([int(token)]))
+        return text or ""
+
+    def end(self):
+        """What remains at the end of the answer: a mark for a character that never became whole."""
+        half, self._half = self._half, False
+        return HALF if half else ""
+
+# Figures ------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Figures:
+    """Sums over tokens that passed through the model.
+
+    seconds       : of this computer.
+    board_seconds : of the board.
+    pl_cycles     : cycles of the PL by part of the model; empty where C cores run, which have none.
+    pl_bytes      : bytes that the PL read.
+    """
+    tokens        : int   = 0
+    seconds       : float = 0.0
+    board_seconds : float = 0.0
+    pl_cycles     : dict  = field(default_factory=dict)
+    pl_bytes      : int   = 0
+
+    def add(self, event, seconds):
+        """Counts a token event that took `seconds` here."""
+        self.tokens        += 1
+        self.seconds       += seconds
+        self.board_seconds += event.seconds
+        self.pl_bytes      += event.pl_bytes
+        for part, cycles in event.pl_cycles.items():
+            self.pl_cycles[part] = self.pl_cycles.get(part, 0) + cycles
+
+
+def check_length(tokens, context):
+    """ValueError where no context of so many positions can hold the tokens."""
+    if len(tokens) > context:
+        raise ValueError(f"the text is {len(tokens)} tokens long: the context holds {context}")
+
+# Conversation -------------------------------------------------------------------------------------
+
+
+class Conversation:
+    """One session of a board: the text so far, and what continues it.
+
+    device     : a `host.device.Device` that holds a model.
+    vocabulary : Vocabulary of that model.
+    bos        : the model's token before each text.
+    virtual    : the board's time is an estimate.
+    prompt, answer_figures, total : Figures of the last prompt, of the last answer and of all answers.
+    """
+    def __init__(self, device, vocabulary, bos, virtual=False):
+        self.device, self.vocabulary, self.bos, self.virtual = device, vocabulary, bos, virtual
+        self.prompt = self.answer_figures = None
+        self.total  = Figures()
+        self.reset()
+
+    def reset(self):
+        """Forgets the text: the next prompt starts anew."""
+        self.device.reset()
+        self.last, self.ended, self.position = [], "", 0
+
+    @property
+    def started(self):
+        return bool(self.last)
+
+    @property
+    def room(self):
+        """Positions that are left."""
+        return self.device.context - self.position
+
+    def summary(self, figures):
+        """Totals of Figures by name; None for what the board cannot tell."""
+        cycles  = sum(figures.pl_cycles.values())
+        timed   = cycles or not self.device.identity["pl"]  # The virtual board's C model of the PL takes no time.
+        seconds = cycles and cycles/self.device.identity["pl_clock_hz"]
+        return {
+            "tokens"              : figures.tokens,
+            "tokens_per_s"        : figures.tokens/figures.seconds if figures.seconds else None,
+            "pl_cycles_per_token" : cycles/figures.tokens if cycles else None,
+            "wall_fraction"       : figures.pl_bytes/(seconds*DDR_BYTES_PER_SECOND) if cycles else None,
+            "board_tokens_per_s"  : figures.tokens/figures.board_seconds if figures.board_seconds and timed else None,
+        }
+
+    def encode(self, text):
+        """Tokens that `text` adds to the session. ValueError where no context could hold them."""
+        tokens = self.vocabulary.encode(text)
+        if not self.started:
+            tokens = [self.bos, *tokens]
+        check_length(tokens, self.device.context)
+        return tokens
+
+    def answer(self, tokens, settings, max_tokens=None, stop=lambda: False):
+        """Yields (event, text) for each token of the answer to `tokens` (of `encode`).
+
+        max_tokens : None for as many as the context holds.
+        stop       : asked after every event; True ends the answer with the next token.
+        Raises ValueError for what the board refuses.
+        """
+        self.prompt, self.answer_figures = Figures(), Figures()
+        self.last, self.ended            = tokens or self.last, ""
+        stream = TextStream(self.vocabulary, self.last)
+        before, stopped = time.monotonic(), False
+        for event in self.device.generate(tokens, settings, max_tokens or self.device.context):
+            now  = time.monotonic()
+            text = ""
+            self.position = event.position
+            if event.kind == "prompt":
+                self.prompt.add(event, now - before)
+            elif event.kind == "token":
+                self.answer_figures.add(event, now - before)
+                self.total.add(event, now - before)
+                text = stream.add(event.token)
+            if event.end:
+                text      += stream.end()
+                self.ended = event.end
+            yield event, text
+            if not stopped and stop():
+                stopped = True
+                self.device.stop()
+            before = time.monotonic()

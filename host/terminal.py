@@ -1,0 +1,120 @@
+#
+# This file is part of LiteTern.
+#
+# Copyright (c) 2026 LiteTern developers
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""The terminal of a chat: words that wrap, lines with history, Ctrl-C that asks first."""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import sys
+
+# Words --------------------------------------------------------------------------------------------
+
+
+class Words:
+    """Writes streamed text to `stream`; on a terminal, no word breaks at the edge.
+
+    A word is held back until its end is known, which is the next blank: tokens are shorter than words.
+    """
+    def __init__(self, stream):
+        self.stream, self.wraps = stream, stream.isatty()
+        self.column, self.word, self.blanks = 0, "", ""
+
+    def write(self, text):
+        if not self.wraps:
+            self.stream.write(text)
+        else:
+            for character in text:
+                if character.isspace():
+                    self._word()
+                    if character == "\n":
+                        self.stream.write("\n")
+                        self.column, self.blanks = 0, ""
+                    else:
+                        self.blanks += " "
+                else:
+                    self.word += character
+        self.stream.flush()
+
+    def _word(self):
+        if not self.word:
+            return
+        width = shutil.get_terminal_size().columns
+        if self.column and self.column + len(self.blanks) + len(self.word) >= width:
+            self.stream.write("\n")
+            self.column, self.blanks = 0, ""
+        self.stream.write(self.blanks + self.word)
+        self.column += len(self.blanks) + len(self.word)
+        self.word, self.blanks = "", ""
+
+    def end(self):
+        """Writes the last word and ends the line."""
+        self._word()
+        self.stream.write("\n")
+        self.stream.flush()
+        self.column, self.blanks = 0, ""
+
+
+def dim(text, stream):
+    """The text in grey, on a terminal."""
+    return f"\x1b[2m{text}\x1b[0m" if stream.isatty() else text
+
+# Lines --------------------------------------------------------------------------------------------
+
+
+def history_file():
+    """Where lines that were typed are kept, as the XDG rules say."""
+    state = os.environ.get("XDG_STATE_HOME") or pathlib.Path.home()/".local"/"state"
+    return pathlib.Path(state)/"litetern"/"history"
+
+
+@contextlib.contextmanager
+def history(commands):
+    """Line editing with history and completion of `commands`, on a terminal that has it; the history outlives the program."""
+    try:
+        import readline
+    except ImportError:  # Not every Python is built with it.
+        yield
+        return
+    if not sys.stdin.isatty():
+        yield
+        return
+    path = history_file()
+    with contextlib.suppress(OSError):
+        readline.read_history_file(path)
+    readline.set_history_length(1000)
+    readline.set_completer_delims(" ")
+    readline.set_completer(lambda text, state: [*(c for c in commands if text.startswith("/") and c.startswith(text)), None][state])
+    readline.parse_and_bind("tab: complete")
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            readline.write_history_file(path)
+
+# Ctrl-C -------------------------------------------------------------------------------------------
+
+
+class Interrupt:
+    """While it lasts, the first Ctrl-C only sets `requested`; the next one ends the program.
+
+    An exception in the middle of an emulated board would leave it in pieces.
+    """
+    def __enter__(self):
+        self.requested = False
+        self._previous = signal.signal(signal.SIGINT, self._handle)
+        return self
+
+    def __exit__(self, *_):
+        signal.signal(signal.SIGINT, self._previous)
+
+    def _handle(self, number, frame):
+        if self.requested:
+            raise KeyboardInterrupt
+        self.requested = True

@@ -1,0 +1,287 @@
+#
+# This file is part of LiteTern.
+#
+# Copyright (c) 2026 LiteTern developers
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""The chat as a user meets it: text in and out, commands, scripts, and one clear line for each error.
+
+The numpy definition stands in for a board here; test_chat_board.py runs the same commands on the virtual one.
+"""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from exact_device import ExactDevice
+from host import chat, console, terminal
+from host.chat import Settings
+from host.conversation import HALF, Conversation, TextStream, Vocabulary
+from host.pack import pack
+from model.environment import ROOT
+from model.image import IMAGE_HEADER, read_image
+from model.sampling import SamplingSettings
+from tiny_checkpoint import tokenizer, write_checkpoint
+
+# Helpers ------------------------------------------------------------------------------------------
+
+GREEDY = SamplingSettings()
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tiny")
+    pack(write_checkpoint(folder/"tiny"), folder/"tiny.tern")
+    return folder/"tiny.tern"
+
+
+@pytest.fixture
+def vocabulary():
+    return Vocabulary(tokenizer(320).to_str().encode())
+
+
+def conversation(image, **options):
+    model = read_image(image)
+    return Conversation(ExactDevice(image, **options), Vocabulary(model.tokenizer), model.bos)
+
+
+@pytest.fixture
+def run(image, monkeypatch, capsys):
+    """Runs the command in this process on `device`: (status, stdout, stderr)."""
+    def run(*arguments, stdin="", device=None):
+        monkeypatch.setattr(sys, "argv", ["chat.py", "--model", str(image), *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        monkeypatch.setattr(chat, "open_device", lambda *_: device or ExactDevice(image))
+        with pytest.raises(SystemExit) as end:
+            console.run(chat.main)
+        return end.value.code, *capsys.readouterr()
+    return run
+
+
+def command(*arguments):
+    """Runs the command itself: (status, stdout, stderr)."""
+    done = subprocess.run([sys.executable, str(ROOT/"host"/"chat.py"), *map(str, arguments)], capture_output=True, text=True, timeout=300)
+    return done.returncode, done.stdout, done.stderr
+
+
+def one_line(result):
+    """The line on stderr of a command that must fail with exactly one, and no other output."""
+    status, out, err = result
+    assert status != 0 and out == "" and len(err.splitlines()) == 1, result
+    return err.strip()
+
+# Text ---------------------------------------------------------------------------------------------
+
+
+def test_characters_come_whole(vocabulary):
+    """Tokens that hold pieces of a character add nothing until it is complete."""
+    text   = "a é日 🙂 ok"
+    stream = TextStream(vocabulary)
+    pieces = [stream.add(token) for token in vocabulary.encode(text)]
+    assert "".join(pieces) == text and stream.end() == ""
+    assert HALF not in "".join(pieces) and pieces.count("") >= 5
+    stream = TextStream(vocabulary)
+    cut    = [stream.add(token) for token in vocabulary.encode("ok 🙂")[:-1]]
+    assert "".join(cut) == "ok " and stream.end() == HALF and stream.end() == ""
+
+
+def test_special_tokens_show_nothing(vocabulary):
+    stream = TextStream(vocabulary)
+    assert [stream.add(token) for token in (*vocabulary.encode("ok"), 0)][-1] == "" and stream.end() == ""
+
+
+def test_text_never_becomes_a_special_token(vocabulary):
+    with pytest.raises(ValueError, match=r"holds <\|endoftext\|>, which only the model itself may say"):
+        vocabulary.encode("The end.<|endoftext|>Again")
+    assert 0 not in vocabulary.encode("<|endoftext| >")
+    # Even if the check above were not there.
+    assert 0 not in vocabulary.tokenizer.encode("<|endoftext|>").ids
+
+
+def test_unknown_characters_are_named():
+    plain = tokenizer(320)
+    data  = json.loads(plain.to_str())
+    for character in "Ã©":  # How byte-level vocabularies spell the bytes of é.
+        del data["model"]["vocab"][character]
+    small = Vocabulary(json.dumps(data).encode())
+    assert small.unknown("caf\u00e9 ok") == "\u00e9" and small.unknown("ok") == ""
+
+# Conversation -------------------------------------------------------------------------------------
+
+
+def test_session_continues_until_reset(image):
+    """Two answers in a row see the same text as one prompt that holds it all."""
+    talk   = conversation(image)
+    first  = [event.token for event, _ in talk.answer(talk.encode("Once"), GREEDY, 5) if event.kind == "token"]
+    second = [event.token for event, _ in talk.answer(talk.encode(" dog"), GREEDY, 5) if event.kind == "token"]
+    whole  = conversation(image)
+    tokens = [*whole.encode("Once"), *first, *whole.vocabulary.encode(" dog")]
+    assert [event.token for event, _ in whole.answer(tokens, GREEDY, 5) if event.kind == "token"] == second
+    talk.reset()
+    assert [event.token for event, _ in talk.answer(talk.encode("Once"), GREEDY, 5) if event.kind == "token"] == first
+
+
+def test_figures(image):
+    talk = conversation(image, cycles=50_000)
+    list(talk.answer(talk.encode("Once"), GREEDY, 4))
+    s = talk.summary(talk.answer_figures)
+    assert s["tokens"] == 4 and s["pl_cycles_per_token"] == 50_000
+    assert s["wall_fraction"] == pytest.approx(700_000/(50_000/125e6*2.009e9))
+    assert s["board_tokens_per_s"] == pytest.approx(1/(50_000/125e6 + 1e-3))
+    assert talk.prompt.tokens == len(talk.last) - 1  # The last prompt token samples the first answer token.
+
+
+def test_without_cycles_nothing_is_claimed(image):
+    """The virtual board's C model has no cycles and takes no time; C cores of the firmware take the CPU's."""
+    talk = conversation(image, cycles=0)
+    list(talk.answer(talk.encode("Once"), GREEDY, 2))
+    s = talk.summary(talk.answer_figures)
+    assert s["pl_cycles_per_token"] is s["wall_fraction"] is None and s["board_tokens_per_s"] == pytest.approx(1000)
+    talk.device.identity["pl"] = 1
+    assert talk.summary(talk.answer_figures)["board_tokens_per_s"] is None
+    line = chat.statistics_line(talk, GREEDY)
+    assert line.startswith("2 tokens") and "PL" not in line and "wall" not in line and "board" not in line
+
+# Settings -----------------------------------------------------------------------------------------
+
+
+def test_settings():
+    settings = Settings()
+    settings.set("top-k", "40")
+    settings.set("seed", "7")
+    assert settings.draw() == SamplingSettings(temperature=0.8, top_k=40, top_p=0.95, seed=7) == settings.draw()
+    settings.set("seed", "auto")
+    assert settings.draw().seed != settings.draw().seed
+    for name, value, message in (("temperature", "hot", "must be a number"), ("temperature", "-1", "must lie in 0"),
+        ("top_k", "1.5", "must be a whole number"), ("tokens", "0", "at least 1"), ("heat", "1", "no setting heat: there are temperature")):
+        with pytest.raises(ValueError, match=message):
+            settings.set(name, value)
+    assert settings.values["top_k"] == 40
+
+# Scripts ------------------------------------------------------------------------------------------
+
+
+def test_json(run):
+    """A JSON object per token, then one with the totals; nothing else on stdout, and the greedy answer is the definition's."""
+    status, out, _ = run("--prompt", "Once upon", "--tokens", 8, "--greedy", "--json")
+    *tokens, totals = [json.loads(line) for line in out.splitlines()]
+    assert status == 0 and len(tokens) == 8 and all(set(line) == {"token", "text", "pl_cycles"} for line in tokens)
+    assert {"tokens", "tokens_per_s", "pl_cycles_per_token", "wall_fraction", "board_tokens_per_s"} <= set(totals)
+    assert totals["tokens"] == 8 and totals["pl_cycles_per_token"] == 60000 == tokens[0]["pl_cycles"] and totals["end"] == "length"
+    again = [json.loads(line)["token"] for line in run("--prompt", "Once upon", "--tokens", 8, "--greedy", "--json")[1].splitlines()[:-1]]
+    assert again == [line["token"] for line in tokens]
+
+
+def test_text_on_stdout_statistics_on_stderr(run):
+    status, out, err = run("--prompt", "Once", "--tokens", 3, "--seed", 5)
+    assert status == 0 and out.startswith("Once") and out.endswith("\n")
+    assert "3 tokens" in err and "60,000 PL cycles a token" in err and "% of the memory wall" in err and "seed 5" in err
+
+
+def test_seed_repeats_a_story(run):
+    first = run("--prompt", "Once", "--tokens", 20, "--seed", 5)[1]
+    assert run("--prompt", "Once", "--tokens", 20, "--seed", 5)[1] == first
+    assert run("--prompt", "Once", "--tokens", 20, "--seed", 6)[1] != first
+
+
+def test_piped_lines(run):
+    """Without a terminal every line of stdin is a turn; commands work, and an error ends the script."""
+    status, out, _ = run("--tokens", 3, "--greedy", stdin="Once\n/stats\n/set\n/help\n/reset\n\n/quit\nnever\n")
+    assert status == 0 and "3 of 64" not in out and "5 of 64 positions used" not in out.split("/help")[1]
+    assert "temperature         0" in out and "/set NAME VALUE" in out and "(A new text.)" in out and out.count("3 tokens") >= 2
+    status, _, err = run(stdin="/sing\n")
+    assert status == 1 and err.endswith("chat.py: no command /sing: there are /help, /quit, /reset, /set, /stats\n")
+    assert run(stdin="/set temperature\n")[2].endswith("for example /set temperature 0.7\n")
+
+# Turns --------------------------------------------------------------------------------------------
+
+
+def test_end_of_text_starts_a_new_one(run, image):
+    """After the model's own end the next line begins anew, at position 0."""
+    device = ExactDevice(image, answer=[70, 71, 0])
+    status, out, _ = run(stdin="Once\nOnce\n/stats\n", device=device)
+    assert status == 0 and out.count("(The end. The next line starts a new text.)") == 2
+    assert device.seen[0] == 0 and device.seen.count(0) == 1
+
+
+def test_full_context(run, image):
+    status, out, _ = run("--greedy", stdin="Once\n", device=ExactDevice(image, answer=[70]*100))
+    assert status == 0 and "(The context of 64 tokens is full. The next line starts a new text.)" in out
+    # A line that fits the context, but not what is left of it, starts a new text.
+    status, out, _ = run("--tokens", 30, stdin=f"{'dog '*8}\n{'cat '*12}\n", device=ExactDevice(image, answer=[70]*100))
+    assert status == 0 and out.count("cannot hold that, too: a new text.") == 1
+
+
+def test_ctrl_c_stops_the_answer_not_the_program(run, image):
+    """SIGINT while tokens come: the answer ends, the next line is served."""
+    class Interrupted(ExactDevice):
+        def generate(self, *arguments):
+            for count, event in enumerate(super().generate(*arguments)):
+                if event.kind == "token" and self.interrupts and count == 6:
+                    self.interrupts -= 1
+                    os.kill(os.getpid(), signal.SIGINT)
+                yield event
+    device = Interrupted(image, answer=[70]*100)
+    device.interrupts = 1
+    status, out, _ = run("--tokens", 20, stdin="Once\n\n", device=device)
+    lines = [line for line in out.splitlines() if line.startswith("[")]
+    assert status == 0 and int(lines[0][1:].split()[0]) < 10 and lines[1].startswith("[20 tokens")
+    device.interrupts = 1
+    status, _, err = run("--tokens", 20, "--prompt", "Once", device=device)
+    assert status == console.INTERRUPTED and "Traceback" not in err
+
+
+def test_words_wrap_on_a_terminal():
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+    stream = Terminal()
+    words  = terminal.Words(stream)
+    for piece in ("Once up", "on a", " time ", "there\nwas ", "x"*100, " end"):
+        words.write(piece)
+    words.end()
+    assert stream.getvalue() == f"Once upon a time there\nwas\n{'x'*100}\nend\n"
+
+# Errors -------------------------------------------------------------------------------------------
+
+
+def test_wrong_images(image, tmp_path):
+    """Each in a line of its own, before any board is started."""
+    data  = bytearray(image.read_bytes())
+    cases = {
+        "damaged.tern"   : (data[:-5] + bytes([data[-5] ^ 1]) + data[-4:],                              "damaged"),
+        "header.tern"    : (data[:24] + bytes([data[24] ^ 1]) + data[25:],                              "damaged header"),
+        "short.tern"     : (data[:len(data)//2],                                                        "truncated or damaged"),
+        "version.tern"   : (data[:4] + (99).to_bytes(4, "little") + data[8:],                           "image version 99, this program reads version"),
+        "text.tern"      : (b"Once upon a time"*40,                                                     "not a LiteTern image"),
+        "empty.tern"     : (b"",                                                                        "too few for an image"),
+    }
+    assert IMAGE_HEADER.dtype.fields["version"][1] == 4
+    for name, (content, message) in cases.items():
+        (tmp_path/name).write_bytes(content)
+        line = one_line(command("--model", tmp_path/name, "--prompt", "Once"))
+        assert line.startswith("chat.py: ") and message in line and name in line
+    assert "no such image or checkpoint" in one_line(command("--model", tmp_path/"none.tern", "--prompt", "Once"))
+
+
+def test_unknown_boards(image):
+    for board, message in (("moon", "board 'moon': must be virtual, serial:"), ("serial:", "must be"), ("virtual:2", "must be virtual"),
+        ("udp:192.168.2.99", "boards on Ethernet come later")):
+        assert message in one_line(command("--model", image, "--board", board, "--prompt", "Once"))
+
+
+def test_prompts_that_cannot_be(image):
+    for prompt, message in (("dog "*200, "tokens long: the context holds 64"), ("a<|endoftext|>b", "which only the model itself may say")):
+        assert message in one_line(command("--model", image, "--prompt", prompt))
+
+
+def test_wrong_arguments(image):
+    for arguments, message in ((("--temperature", "hot"), "must be a number"), (("--top-p", "2"), "must lie in 0"),
+        (("--json",), "--json needs --prompt"), (("--tokens", "0"), "at least 1")):
+        assert message in one_line(command("--model", image, *arguments))
+    assert command("--pl", "asic")[0] == 2

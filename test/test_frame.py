@@ -1,0 +1,134 @@
+#
+# This file is part of LiteTern.
+#
+# Copyright (c) 2026 LiteTern developers
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""What holds the project together: set-up, scripts under any Python, generated documents, the rooms' borders."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from model import environment
+from model.environment import ROOT
+
+ROOMS = {  # What each room may import of ours.
+    "model"    : {"model"},
+    "cores"    : {"cores", "model"},
+    "soc"      : {"soc", "cores", "model"},
+    "firmware" : {"firmware", "host", "model", "soc"},  # Its Python generates headers from them.
+    "host"     : {"host", "model", "soc"},
+}
+
+TRACKED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, timeout=60).stdout.split("\n")[:-1]
+PYTHON  = [ROOT/name for name in TRACKED if name.endswith(".py") and (ROOT/name).exists()] or \
+    [path for room in [*ROOMS, "bench", "doc", "test"] for path in (ROOT/room).rglob("*.py")]
+
+# Rooms --------------------------------------------------------------------------------------------
+
+
+def imports(path):
+    """Top-level names of the modules that a file imports."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield node.module.split(".")[0]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_rooms_import_what_they_may(room):
+    ours     = {*ROOMS, "bench", "test", "doc"}
+    breaches = [f"{path.relative_to(ROOT)}: {name}" for path in PYTHON if path.is_relative_to(ROOT/room)
+        for name in imports(path) if name in ours - ROOMS[room]]
+    assert breaches == []
+
+
+def test_every_file_names_its_licence():
+    without = [str(path.relative_to(ROOT)) for path in PYTHON if "SPDX-License-Identifier: BSD-2-Clause" not in path.read_text()[:400]]
+    assert len(PYTHON) > 20 and without == []
+
+# Scripts ------------------------------------------------------------------------------------------
+
+
+def test_commands_start_under_a_bare_python():
+    """Run by a Python without any package, from another folder, a script finds the project's own environment."""
+    bare = [sys._base_executable, "-S"]  # Not of .venv, no site-packages.
+    assert subprocess.run([*bare, "-c", "import numpy"], capture_output=True, timeout=60).returncode != 0
+    scripts = [path for path in PYTHON if re.search(r"^    from model import environment; environment.enter\(", path.read_text(), re.M)]
+    assert ROOT/"host"/"chat.py" in scripts and ROOT/"host"/"pack.py" in scripts
+    if not (environment.VENV/"bin"/"python").exists():
+        pytest.fail("the tests run in .venv: make test sets it up")
+    for script in scripts:
+        done = subprocess.run([*bare, str(script), "--help"], cwd="/", capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0 and done.stdout.startswith("usage:"), f"{script}: {done.stderr}"
+
+
+def test_missing_environment_is_one_line(tmp_path):
+    """Without .venv the user is told the command that makes it."""
+    (tmp_path/"model").mkdir()
+    for name in ("__init__.py", "environment.py", "progress.py"):
+        (tmp_path/"model"/name).write_text((ROOT/"model"/name).read_text())
+    (tmp_path/"script.py").write_text("from model import environment; environment.enter('numpy', 'no_such_package', extra='train')\n")
+    done = subprocess.run([sys.executable, "-S", str(tmp_path/"script.py")], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr == f"script.py: needs numpy, no_such_package: run `make setup EXTRAS=train` in {tmp_path}\n"
+
+# Set-up -------------------------------------------------------------------------------------------
+
+
+def test_missing_tool_is_installed_or_named(monkeypatch, capsys):
+    """As root, apt-get brings what pip cannot; everybody else reads the command to type."""
+    calls = []
+    monkeypatch.setattr(environment, "SYSTEM_TOOLS", {"test": [("no-such-compiler", "gcc-none", "the second ARM compiler")]})
+    monkeypatch.setattr(environment.shutil, "which", lambda name: "/usr/bin/apt-get" if name == "apt-get" else None)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(environment.SetupError, match="second ARM compiler is missing: run `sudo apt-get install -y .* gcc-none`"):
+        environment.make(("test",))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(environment.subprocess, "run", lambda command, **_: calls.append(command) or
+        subprocess.CompletedProcess(command, 100, "Reading\nE: Unable to locate package gcc-none\n"))
+    with pytest.raises(environment.SetupError, match="failed: E: Unable to locate package gcc-none"):
+        environment.make(("test",))
+    assert [call[1] for call in calls] == ["update", "install"] and calls[1][-1] == "gcc-none"
+    assert "Installing gcc-none" in capsys.readouterr().out
+
+
+def test_second_setup_does_nothing(monkeypatch, tmp_path):
+    monkeypatch.setattr(environment, "VENV", tmp_path)
+    monkeypatch.setattr(environment, "SYSTEM_TOOLS", {})
+    (tmp_path/"bin").mkdir()
+    (tmp_path/"bin"/"python").touch()
+    (tmp_path/".made").write_text(f"{environment._recipe()} test train")
+    monkeypatch.setattr(environment.subprocess, "run", lambda *_, **__: pytest.fail("nothing is to be done"))
+    environment.make(("test",))
+    environment.make(())
+    monkeypatch.setattr(environment.subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 1, "no venv\n"))
+    with pytest.raises(environment.SetupError, match="no venv"):
+        environment.make(("bench",))
+
+
+def test_make_help_names_every_target():
+    shown  = subprocess.run(["make", "-C", str(ROOT), "help"], capture_output=True, text=True, timeout=60).stdout
+    listed = re.search(r"^\.PHONY: (.*)$", (ROOT/"Makefile").read_text(), re.M)[1].split()
+    for target in set(listed) - {"help"}:
+        assert f"make {target} " in shown, target
+
+# Documents ----------------------------------------------------------------------------------------
+
+
+def test_formats_document_is_current():
+    done = subprocess.run([sys.executable, str(ROOT/"doc"/"formats.py"), "--check"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_commands_of_the_documents_exist():
+    """Every script that README and doc/ tell the user to run is there."""
+    for document in [ROOT/"README.md", *(ROOT/"doc").glob("*.md")]:
+        for script in re.findall(r"python3? ((?:host|model|soc|bench|test|doc|firmware)/[\w/]+\.py)", document.read_text()):
+            assert (ROOT/script).exists(), f"{document.name}: {script}"
