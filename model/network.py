@@ -65,7 +65,7 @@ def quantize_rows(x, low=-128):
     return straight_through(scaled, scaled.round().clamp(low, 127)), 1/inverse
 
 def bit_linear(x, weights, dtype):
-    """Products of `x` `[..., in]` with several ternary matrices `[out_i, in]` as one matrix product.
+    """Products of `x` `[..., in]` with ternary matrices `[out_i, in]`, as one matrix product.
 
     Returns the results as a list of float32 tensors `[..., out_i]`; `dtype` is the product's.
     """

@@ -25,7 +25,10 @@ import signal
 import sys
 import time
 
-import torch
+try:
+    import torch
+except ImportError:
+    sys.exit("train.py: PyTorch is missing; it comes with the extra: pip install -e .[train]")
 
 from model import train_export, train_text
 from model.network import Network, Shape
@@ -98,7 +101,7 @@ class Log:
 # Training -----------------------------------------------------------------------------------------
 
 def train(args):
-    """Run until `args.tokens` (True) or until SIGTERM or SIGINT (False); both leave a checkpoint."""
+    """Run until `args.tokens` (True) or a SIGTERM or SIGINT (False); both leave a checkpoint."""
     stop = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.append(True))
@@ -188,12 +191,12 @@ def train(args):
             keep()
             saved_at = time.monotonic()
 
+    if not stop:
+        print(f"{state['tokens']/1e6:8.3f} M tokens  valid {validate(subset):.4f}", flush=True)
     keep()
     if stop:
         print(f"Stopped at {state['tokens']/1e6:.3f} M tokens; --resume continues.", flush=True)
         return False
-    print(f"Validation on the whole file: {train_text.loss(network, valid, args.context):.4f} nats per "
-        "token", flush=True)
     return True
 
 # Command line -------------------------------------------------------------------------------------

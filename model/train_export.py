@@ -35,7 +35,7 @@ def draw(logits, generator, temperature=TEMPERATURE, top_p=TOP_P):
 
 @torch.no_grad()
 def sample(network, seeds):
-    """A story per seed, a list of token lists: from `<|endoftext|>` to the next, or a full context."""
+    """A list of tokens per seed: from `<|endoftext|>` to the next or to the end of the context."""
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
     stories    = [[0] for _ in seeds]
     open_rows  = list(range(len(stories)))
@@ -65,6 +65,7 @@ def figures(network, texts, tokenizer):
         "nats_per_token"           : nats,
         "perplexity_per_token"     : math.exp(nats),
         "perplexity_per_character" : math.exp(nats*tokens/characters),
+        "characters_per_token"     : characters/tokens,
         "bits_per_character"       : nats*tokens/characters/math.log(2),
         "perplexity_story_aligned" : math.exp(aligned/sum(len(ids) - 1 for ids in per_story)),
     }
@@ -79,50 +80,70 @@ is a BitLinear (absmean ternary weights, absmax int8 activations per token); nam
 weights are those of 1bitLLM/bitnet_b1_58-large. The file holds the latent weights as float16:
 quantise each projection by absmean. The head is the embedding with its rows quantised to int8.
 
-| | |
-|---|---|
-| width × layers, heads, FFN | {hidden_size} × {num_hidden_layers}, {num_attention_heads} × {head_dim}, {intermediate_size} |
-| vocabulary, context | {vocab_size} (byte-level BPE, token 0 is `<|endoftext|>`, put before each story), {max_position_embeddings} |
-| training | {step:,} steps, {tokens:,} tokens, {epochs:.1f} epochs, {hours:.1f} h on two CPU cores |
-| **validation perplexity per token** | **{perplexity_per_token:.3f}** ({nats_per_token:.4f} nats) |
-| validation perplexity per character | {perplexity_per_character:.4f} ({bits_per_character:.4f} bits per character) |
-| the same with windows that start with each story | {perplexity_story_aligned:.3f} per token |
+{table}
 
-Validation: the whole validation file ({valid_stories:,} stories, {valid_tokens:,} tokens, {valid_characters:,} characters),
-`<|endoftext|>` before each story and after the last, one stream, windows of {max_position_embeddings} tokens that do not
-overlap, float32, float attention; `<|endoftext|>` counts as a token, not as a character.
-The checkpoint is the one with the best validation loss of the run (on the first {subset:,} tokens).
+Validation: the whole validation file ({valid_stories:,} stories, {valid_tokens:,} tokens,
+{valid_characters:,} characters), `<|endoftext|>` before each story and after the last, one stream,
+windows of {max_position_embeddings} tokens that do not overlap, float32, float attention;
+`<|endoftext|>` counts as a token, not as a character. Perplexities per token compare only between
+equal tokenizers; those per character always do. The weights are those of the best validation loss
+of the run (on the first {subset:,} tokens).
 
 ## Data
 
 TinyStories: R. Eldan and Y. Li, "TinyStories: How Small Can Language Models Be and Still Speak
 Coherent English?", arXiv:2305.07759. Licence of the data: Community Data License Agreement –
-Sharing, Version 1.0 (CDLA-Sharing-1.0). Trained on {stories:,} of its stories ({train_tokens:,} tokens);
-the text is not part of this project. The weights are results of a computation on that data and come
-under the project's BSD-2-Clause licence.
+Sharing, Version 1.0 (CDLA-Sharing-1.0). Trained on {stories:,} of its stories ({train_tokens:,}
+tokens); the text is not part of this project. The weights are results of a computation on that data
+and come under the project's BSD-2-Clause licence.
 
 ## Settings
 
-Muon for the matrices, AdamW (0.9, 0.95) for embedding and norms, {per_step:,} tokens a step, bfloat16 matrix
-products (exact on the integers). The rate is constant, then falls linearly to 2 % over the last
-share `decay` of the tokens; weight decay acts before the fall only. Settings by tokens seen:
+Muon for the matrices, AdamW (0.9, 0.95) for embedding and norms, {per_step:,} tokens a step,
+bfloat16 matrix products (exact on the integers). The rate is constant, then falls linearly to 2 %
+over the last share `decay` of the tokens; weight decay acts before the fall only. `swap_names` is
+the share of stories whose children get other names in an epoch. Settings by tokens seen:
 
 {history}
 
 ## Samples
 
-Seeds 0 to {last_seed}, none left out: temperature {temperature}, top-p {top_p}, from `<|endoftext|>` to the next or
-to the end of the context.
+Seeds 0 to {last_seed}, none left out: temperature {temperature}, top-p {top_p}, from
+`<|endoftext|>` to the next or to the end of the context.
 """
+
+TABLE = (
+    ("width × layers",                 "{hidden_size} × {num_hidden_layers}"),
+    ("heads, FFN",                     "{num_attention_heads} × {head_dim}, {intermediate_size}"),
+    ("vocabulary",                     "{vocab_size}, byte-level BPE ({characters_per_token:.2f} "
+                                       "characters a token), token 0 is `<|endoftext|>`"),
+    ("context",                        "{max_position_embeddings}"),
+    ("training",                       "{step:,} steps, {tokens:,} tokens, {epochs:.1f} epochs, "
+                                       "{hours:.1f} h on CPU cores shared with other work"),
+    ("**validation, per token**",      "**perplexity {perplexity_per_token:.3f}** "
+                                       "({nats_per_token:.4f} nats)"),
+    ("validation, per character",      "perplexity {perplexity_per_character:.4f}, "
+                                       "**{bits_per_character:.4f} bits**"),
+    ("windows that begin with a story", "perplexity {perplexity_story_aligned:.3f} per token"),
+)
 
 def card(shape, state, counts, data, result, stories):
     """The text of the card."""
-    lines = [f"- from {tokens/1e6:.2f} M: " + ", ".join(f"{k} {v:g}" for k, v in changes.items())
+    lines = [f"- from {tokens/1e6:.2f} M: " + ", ".join(f"`{k}` {v:g}" for k, v in changes.items())
         for tokens, changes in state["history"]]
-    text = CARD.format(**vars(shape), **counts, **data, **result, head_dim=shape.head_dim,
-        step=state["step"], tokens=state["tokens"], hours=state["seconds"]/3600,
-        epochs=state["tokens"]/data["train_tokens"], per_step=state["tokens"]//state["step"],
-        history="\n".join(lines), last_seed=SAMPLES - 1, temperature=TEMPERATURE, top_p=TOP_P)
+    values = {**vars(shape), **counts, **data, **result, "head_dim": shape.head_dim,
+        "step"        : state["step"],
+        "tokens"      : state["tokens"],
+        "hours"       : state["seconds"]/3600,
+        "epochs"      : state["tokens"]/data["train_tokens"],
+        "per_step"    : state["tokens"]//state["step"],
+        "history"     : "\n".join(lines),
+        "last_seed"   : SAMPLES - 1,
+        "temperature" : TEMPERATURE,
+        "top_p"       : TOP_P,
+    }
+    rows = [f"| {name} | {value.format(**values)} |" for name, value in TABLE]
+    text = CARD.format(**values, table="\n".join(["| | |", "|---|---|", *rows]))
     for seed, story in enumerate(stories):
         quoted = "\n".join(f"> {line}".rstrip() for line in story.splitlines())
         text  += f"\n**{seed}**\n\n{quoted}\n"
@@ -155,7 +176,7 @@ def export(run, out, valid):
         "others"  : sum(p.numel() for p in network.parameters()),
     }
     counts["others"] -= counts["weights"]
-    valid = {f"valid_{key}": result.pop(key) for key in ("stories", "tokens", "characters")}
+    valid   = {f"valid_{key}": result.pop(key) for key in ("stories", "tokens", "characters")}
     (out/"README.md").write_text(
         card(shape, saved["state"], counts, saved["data"], {**result, **valid}, stories))
     for key, value in result.items():

@@ -18,10 +18,7 @@ import tempfile
 import time
 import unittest
 
-try:
-    import torch
-except ImportError:
-    raise unittest.SkipTest("PyTorch comes with the extra `train`.")
+import torch
 
 from safetensors.torch import load_file
 
