@@ -73,47 +73,50 @@ class AttentionParser(LiteXModule):
 
         # # #
 
-        def field(word, name, data):
-            return word.slice(data, name)
+        # K and V headers agree in all fields but the magic number.
+        def field(name, data):
+            return K_HEADER.slice(data, name)
+
+        def shape(data):
+            """The fields in which a V record matches its K record; as many bits as a good header uses."""
+            return Cat(field("rows", data)[:bits_for(rows_max)], field("beats", data)[:bits_for(beats_max)],
+                field("queries", data)[:bits_for(queries_max)])
 
         errors = {name: Signal(name=f"{name}_error") for name, _ in ERRORS}
         self.sync += self.error.eq(Cat(*(errors[name] for name, _ in ERRORS)))
 
         # Beat register; what needs comparators is found out on the way in -------------------------
 
-        # K and V headers agree in all fields but the magic number.
         valid  = Signal()
         go     = Signal()
         last   = Signal()
         data   = tags.data
         header = Record([("key", 1), ("value", 1), ("rows_bad", 1), ("beats_bad", 1), ("queries_bad", 1), ("vectors", 1), ("rows", 1),
             ("match", 2)])
-        shape  = Signal(26)
-        shapes = [Signal(26, reset_less=True, name=f"shape{b}") for b in range(2)]
-        rows, beats, queries = (field(K_HEADER, name, sink.data) for name in ("rows", "beats", "queries"))
-        self.comb += [
-            sink.ready.eq(~valid | go),
-            shape.eq(Cat(*(field(K_HEADER, name, data) for name in ("rows", "beats", "queries")))),
-        ]
+        shapes = [Signal(len(shape(data)), reset_less=True, name=f"shape{b}") for b in range(2)]
+        rows, beats, queries = (field(name, sink.data) for name in ("rows", "beats", "queries"))
+        self.comb += sink.ready.eq(~valid | go)
         self.sync += If(sink.ready,
             valid.eq(sink.valid),
             last.eq(sink.last),
             data.eq(sink.data),
-            header.key.eq(field(K_HEADER, "magic", sink.data) == K_HEADER.magic),
-            header.value.eq(field(V_HEADER, "magic", sink.data) == V_HEADER.magic),
+            header.key.eq(K_HEADER.slice(sink.data, "magic") == K_HEADER.magic),
+            header.value.eq(V_HEADER.slice(sink.data, "magic") == V_HEADER.magic),
             header.rows_bad.eq((rows == 0) | (rows > rows_max)),
             header.beats_bad.eq((beats == 0) | (beats > beats_max)),
             header.queries_bad.eq((queries == 0) | (queries > queries_max)),
             header.vectors.eq(queries != 0),
             header.rows.eq((rows != 0) & (beats != 0)),
-            header.match.eq(Cat(*(Cat(rows, beats, queries) == shapes[b] for b in range(2)))),
+            header.match.eq(Cat(*(shape(sink.data) == shapes[b] for b in range(2)))),
         )
 
         # Score buffers ----------------------------------------------------------------------------
 
-        named  = field(K_HEADER, "buffer", data)
-        filled = Signal(2)                # The K record of the buffer came through without error.
-        busy   = Signal(2)                # Its last scores are still on their way.
+        named     = field("buffer", data)
+        filled    = Signal(2)             # The K record of the buffer came through without error.
+        busy      = Signal(2)             # Its last scores are still on their way.
+        unmatched = Signal()              # The header at stage 1 is a V header to which the buffer does not belong.
+        self.comb += unmatched.eq(header.value & ~Mux(named, filled[1] & header.match[1], filled[0] & header.match[0]))
         for b in range(2):
             timer = Signal(max=latency, reset_less=True, name=f"timer{b}")
             self.sync += [
@@ -139,77 +142,105 @@ class AttentionParser(LiteXModule):
 
         # Record -----------------------------------------------------------------------------------
 
-        has_results = Signal()            # V record that is not refused.
-        has_scores  = Signal()            # K record that is not refused.
-        has_rows    = Signal()
-        has_beats   = Signal()
-        beat        = Signal(5)
-        beats_less1 = Signal(5)
-        rows_left   = Signal(16)
-        vectors     = Signal(5)           # Queries still to come, this one included.
-        lengths     = [Signal(max=rows_max + 1, reset_less=True, name=f"length{q}") for q in range(queries_max)]
-        length      = field(QUERY_HEADER, "length", data)
-        length_bad  = Signal()
-        ends        = Signal()            # The beat ends the record.
+        has_scores   = Signal()           # K record that is not refused …
+        has_results  = Signal()           # … and V record that is not. Others are only counted.
+        has_rows     = Signal()
+        has_beats    = Signal()
+        row_beats    = Signal(len(field("beats", data)))
+        beats_left   = Signal(len(row_beats))  # The current one included, as in the next two.
+        rows_left    = Signal(len(field("rows", data)))
+        queries_left = Signal(len(field("queries", data)))
+        last_query   = Signal()
+        lengths      = [Signal(max=rows_max + 1, reset_less=True, name=f"length{q}") for q in range(queries_max)]
+        length       = QUERY_HEADER.slice(data, "length")
+        length_bad   = Signal()
+        ends         = Signal()           # The beat ends the record.
         self.comb += [
             length_bad.eq((length == 0) | (length > rows_left)),
-            tags.beat.eq(beat),
-            tags.first_beat.eq(beat == 0),
-            tags.last_beat.eq(beat == beats_less1),
             tags.masked.eq(Cat(*(tags.row >= lengths[q] for q in range(queries_max)))),
-            self.beats.eq(beats_less1),
         ]
+
+        def then(*statements):
+            """The next state; but a list that ends here, and not with the record, has been cut off."""
+            return If(last & ~ends, errors["truncated"].eq(1), NextState("HEADER")).Else(*statements)
+
+        after_query = [
+            If(~last_query,
+                NextState("QUERY"),
+            ).Elif(has_rows,
+                NextState("ROWS"),
+            ).Else(
+                NextState("HEADER"),
+            )
+        ]
+        next_query = [
+            NextValue(queries_left, queries_left - 1),
+            NextValue(last_query, queries_left == 2),
+            NextValue(tags.index, tags.index + 1),
+        ]
+
+        def first_beat(count):
+            """A row or vector of so many beats begins."""
+            return [
+                NextValue(beats_left, count),
+                NextValue(tags.beat, 0),
+                NextValue(tags.first_beat, 1),
+                NextValue(tags.last_beat, count == 1),
+            ]
+
+        def next_beat(*end):
+            """A beat of it has passed; `end` is done with its last."""
+            return If(tags.last_beat,
+                *first_beat(row_beats),
+                *end,
+            ).Else(
+                NextValue(beats_left, beats_left - 1),
+                NextValue(tags.beat, tags.beat + 1),
+                NextValue(tags.first_beat, 0),
+                NextValue(tags.last_beat, beats_left == 2),
+            )
 
         # Within a state, a signal is assigned before it is read: Verilator runs the statements in their order.
         self.fsm = fsm = FSM(reset_state="HEADER")
-
-        def then(*statements, state):
-            """The beat is done; a list that ends here but not with a record has been cut off."""
-            return [*statements, If(last & ~ends, errors["truncated"].eq(1), NextState("HEADER")).Else(*state)]
-
-        after_query = [
-            If((vectors == 1) & has_rows, NextState("ROWS")
-            ).Elif(vectors == 1, NextState("HEADER")
-            ).Else(NextState("QUERY")),
-        ]
-
-        refuse = Signal()
-        self.comb += refuse.eq(header.rows_bad | header.beats_bad | header.queries_bad | (header.value & ~(
-            Mux(named, filled[1] & header.match[1], filled[0] & header.match[0]))))
+        good     = Signal()
+        self.comb += good.eq(~(header.rows_bad | header.beats_bad | header.queries_bad | unmatched))
         fsm.act("HEADER",
             go.eq(valid & ~(header.value & Mux(named, busy[1], busy[0]))),
             If(go,
-                NextValue(has_results, header.value & ~refuse),
-                NextValue(has_scores, header.key & ~refuse),
+                NextValue(has_scores, header.key & good),
+                NextValue(has_results, header.value & good),
                 NextValue(has_rows, header.rows),
-                NextValue(has_beats, field(K_HEADER, "beats", data) != 0),
-                NextValue(beat, 0),
-                NextValue(beats_less1, field(K_HEADER, "beats", data) - 1),
-                NextValue(rows_left, field(K_HEADER, "rows", data)),
-                NextValue(tags.last_row, field(K_HEADER, "rows", data) == 1),
-                NextValue(vectors, field(K_HEADER, "queries", data)),
+                NextValue(has_beats, field("beats", data) != 0),
+                NextValue(row_beats, field("beats", data)),
+                *first_beat(field("beats", data)),
+                NextValue(rows_left, field("rows", data)),
+                NextValue(queries_left, field("queries", data)),
+                NextValue(last_query, field("queries", data) == 1),
+                NextValue(self.beats, field("beats", data) - 1),
+                NextValue(self.queries, field("queries", data) - 1),
                 NextValue(tags.buffer, named),
                 NextValue(tags.index, 0),
                 NextValue(tags.row, 0),
                 NextValue(tags.first_row, 1),
+                NextValue(tags.last_row, field("rows", data) == 1),
                 ends.eq(~header.rows & ~(header.key & header.vectors)),
                 If(header.key | header.value,
                     errors["rows"].eq(header.rows_bad),
                     errors["beats"].eq(header.beats_bad),
                     errors["queries"].eq(header.queries_bad),
-                    errors["buffer"].eq(header.value & ~Mux(named, filled[1] & header.match[1], filled[0] & header.match[0])),
-                    *then(state=[
-                        If(header.key & header.vectors, NextState("QUERY")).Elif(header.rows, NextState("ROWS"))
-                    ]),
+                    errors["buffer"].eq(unmatched),
+                    then(If(header.key & header.vectors,
+                        NextState("QUERY"),
+                    ).Elif(header.rows,
+                        NextState("ROWS"),
+                    )),
                 ).Else(
                     errors["magic"].eq(1),
                     If(~last, NextState("DRAIN")),
                 ),
                 If(header.key,
-                    Case(named, {b: [NextValue(filled[b], 0), NextValue(shapes[b], shape)] for b in range(2)}),
-                    NextValue(self.queries, field(K_HEADER, "queries", data) - 1),
+                    Case(named, {b: [NextValue(filled[b], 0), NextValue(shapes[b], shape(data))] for b in range(2)}),
                 ),
-                If(header.value, NextValue(self.queries, field(K_HEADER, "queries", data) - 1)),
             ),
         )
         fsm.act("QUERY",
@@ -219,29 +250,22 @@ class AttentionParser(LiteXModule):
                 errors["length"].eq(length_bad & has_scores),
                 If(length_bad, NextValue(has_scores, 0)),
                 Case(tags.index, {q: NextValue(lengths[q], length) for q in range(queries_max)}),
-                ends.eq(~has_beats & (vectors == 1)),
-                *then(state=[
-                    If(has_beats,
-                        NextState("VECTOR"),
-                    ).Else(
-                        NextValue(vectors, vectors - 1),
-                        *after_query,
-                    )
-                ]),
+                ends.eq(~has_beats & last_query),
+                then(If(has_beats,
+                    NextState("VECTOR"),
+                ).Else(
+                    *next_query,
+                    *after_query,
+                )),
             ),
         )
         fsm.act("VECTOR",
             go.eq(valid),
             If(go,
                 tags.vector.eq(has_scores),
-                NextValue(beat, beat + 1),
-                ends.eq(tags.last_beat & (vectors == 1) & ~has_rows),
-                If(tags.last_beat,
-                    NextValue(beat, 0),
-                    NextValue(tags.index, tags.index + 1),
-                    NextValue(vectors, vectors - 1),
-                ),
-                *then(state=[If(tags.last_beat, *after_query)]),
+                ends.eq(tags.last_beat & last_query & ~has_rows),
+                next_beat(*next_query),
+                then(If(tags.last_beat, *after_query)),
             ),
         )
         fsm.act("ROWS",
@@ -251,16 +275,14 @@ class AttentionParser(LiteXModule):
                 tags.value.eq(has_results),
                 ends.eq(tags.last_beat & tags.last_row),
                 tags.finish.eq(tags.value & ends),
-                NextValue(beat, beat + 1),
-                If(tags.last_beat,
-                    NextValue(beat, 0),
+                next_beat(
                     NextValue(tags.row, tags.row + 1),
                     NextValue(tags.first_row, 0),
                     NextValue(rows_left, rows_left - 1),
                     NextValue(tags.last_row, rows_left == 2),
                 ),
                 If(ends & tags.key, Case(tags.buffer, {b: NextValue(filled[b], 1) for b in range(2)})),
-                *then(state=[If(ends, NextState("HEADER"))]),
+                then(If(ends, NextState("HEADER"))),
             ),
         )
         fsm.act("DRAIN",

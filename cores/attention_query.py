@@ -12,7 +12,7 @@ from litex.gen import *
 
 from cores.attention_pipeline import (DOT, MULTIPLIER, OPERANDS, PRODUCTS, SCALED, SCORE, STORE, SUM, WEIGHT)
 from model.circuits import MULTIPLIER_BITS, SCORE_SHIFT
-from model.stream import BEAT_BYTES
+from model.stream import BEAT_BYTES, QUERY_HEADER
 
 # Helpers ------------------------------------------------------------------------------------------
 
@@ -185,7 +185,7 @@ class AttentionQuery(LiteXModule):
         shifted    = signed(max(dot_bits + MULTIPLIER_BITS - SCORE_SHIFT, score_bits + 1))
         clamped    = signed(score_bits, reset_less=True)
         self.sync += [
-            If(mine(tags.query, MULTIPLIER), multiplier.eq(at(tags.data, MULTIPLIER)[:MULTIPLIER_BITS])),
+            If(mine(tags.query, MULTIPLIER), multiplier.eq(QUERY_HEADER.slice(at(tags.data, MULTIPLIER), "multiplier"))),
             multiply.eq(dot*multiplier),
             scaled.eq(multiply),
             If((shifted[score_bits - 1:] == 0) | (shifted[score_bits - 1:] == 2**(len(shifted) - score_bits + 1) - 1),
