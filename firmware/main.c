@@ -8,14 +8,12 @@
 #include <string.h>
 
 #include "cores_pl.h"
+#include "drivers/cache.h"
 #include "drivers/console.h"
 #include "drivers/pl.h"
 #include "drivers/timer.h"
 #include "drivers/uart.h"
-#include "drivers/zynq.h"
-#include "drivers/cache.h"
 #include "engine_private.h"
-#include "image.h"
 #include "litetern/memory.h"
 #include "service.h"
 
@@ -46,7 +44,7 @@ static void start(void)
     struct service_config config = {
         .image       = (uint8_t *)IMAGE_BASE,
         .image_limit = DDR_END - IMAGE_BASE,
-        .image_bytes = image_bytes <= DDR_END - IMAGE_BASE ? image_bytes : 0,
+        .image_bytes = image_bytes,
         .arena       = (uint8_t *)ARENA_BASE,
         .arena_bytes = HANDOVER_BASE - ARENA_BASE,
         .line_errors = uart_errors,
@@ -75,10 +73,8 @@ static void start(void)
     if (service.ready)
         console_print("model: %s, context %u, sessions %u\n", service.config.identity.name, service.config.identity.context,
                       service.config.identity.sessions);
-    else if (service.image_error)
-        console_print("model: %s\n", image_error_text(service.image_error));
-    else if (service.engine_error)
-        console_print("model: %s\n", engine_error_text(service.engine_error));
+    else if (image_bytes)
+        console_print("model: refused: %s\n", service.config.identity.problem);
     else
         console_print("model: none, waiting for an upload\n");
 }

@@ -35,6 +35,17 @@ static uint32_t sessions_for(const struct service *service, size_t arena_bytes)
     return 1;
 }
 
+/* Notes in the identity why there is no model; NULL: there is one. */
+static void note_problem(struct service *service, const char *text)
+{
+    char *problem = service->config.identity.problem;
+    size_t length = text ? strlen(text) : 0, room = sizeof(service->config.identity.problem) - 1;
+
+    memset(problem, 0, room + 1);
+    if (length)
+        memcpy(problem, text, length < room ? length : room);
+}
+
 /* Checks the image and hands it to the engine. */
 static void load(struct service *service, size_t bytes)
 {
@@ -45,20 +56,25 @@ static void load(struct service *service, size_t bytes)
     size_t  arena_bytes = config->image_limit - align(bytes);
     uint32_t sessions;
 
-    service->ready = service->engine_error = 0;
+    service->ready = service->image_error = service->engine_error = 0;
+    note_problem(service, NULL);
     identity->image_bytes = identity->image_crc = identity->context = identity->vocab = identity->sessions = 0;
     memset(identity->name, 0, sizeof(identity->name));
     service->image_error = image_check(config->image, bytes, config->image_limit, 1);
-    if (service->image_error)
+    if (service->image_error) {
+        note_problem(service, image_error_text(service->image_error));
         return;
+    }
     if (config->arena_bytes > arena_bytes) {
         arena       = config->arena;
         arena_bytes = config->arena_bytes;
     }
     sessions = sessions_for(service, arena_bytes);
     service->engine_error = engine_init(service->engine, config->image, bytes, arena, arena_bytes, sessions, &config->pl);
-    if (service->engine_error)
+    if (service->engine_error) {
+        note_problem(service, engine_error_text(service->engine_error));
         return;
+    }
     identity->image_bytes = (uint32_t)bytes;
     identity->image_crc   = header->header_crc;
     identity->context     = engine_context(service->engine);
@@ -86,8 +102,6 @@ static void send_done(struct service *service, uint32_t type, uint32_t session)
 
 static void send_identity(struct service *service)
 {
-    service->config.identity.image_error  = service->image_error;
-    service->config.identity.engine_error = service->engine_error;
     link_send(&service->link, MESSAGE_IDENTITY, &service->config.identity, sizeof(service->config.identity), NULL, 0);
 }
 
@@ -138,7 +152,6 @@ static void upload_begin(struct service *service, const struct message_upload_be
         service->upload_offset = 0;
     }
     service->uploading = 1;
-    service->config.identity.image_bytes = service->config.identity.image_crc = 0;
     send_upload_status(service);
 }
 
@@ -159,19 +172,21 @@ static void upload_data(struct service *service, uint32_t offset, const uint8_t 
 
 static void upload_end(struct service *service)
 {
+    uint32_t bytes;
+
     if (!service->uploading || service->upload_offset != service->upload_bytes) {
         send_error(service, MESSAGE_UPLOAD_END, 0, 0, LINK_ERROR_UPLOAD, "the upload is not complete");
         return;
     }
+    bytes = service->upload_bytes;
     service->uploading    = 0;
     service->upload_bytes = service->upload_offset = 0;
-    load(service, ((const struct image_header *)service->config.image)->image_bytes);
-    if (service->image_error)
-        send_error(service, MESSAGE_UPLOAD_END, 0, 0, LINK_ERROR_IMAGE, image_error_text(service->image_error));
-    else if (service->engine_error)
-        send_error(service, MESSAGE_UPLOAD_END, 0, 0, LINK_ERROR_ENGINE, engine_error_text(service->engine_error));
-    else
+    load(service, bytes);
+    if (service->ready)
         send_identity(service);
+    else
+        send_error(service, MESSAGE_UPLOAD_END, 0, 0, service->image_error ? LINK_ERROR_IMAGE : LINK_ERROR_ENGINE,
+                   service->config.identity.problem);
 }
 
 static void take_tokens(struct service *service, const struct message_tokens *message, const uint8_t *tokens, uint32_t count)
@@ -246,7 +261,7 @@ static void send_stats(struct service *service)
     link_send(&service->link, MESSAGE_STATS_REPLY, &stats, sizeof(stats), NULL, 0);
 }
 
-/* Bytes that a message has before what varies; its exact length where `more` is 0. */
+/* 1 if a message of this type can be so long. */
 static int length_is_good(uint32_t type, uint32_t bytes)
 {
     switch (type) {

@@ -248,6 +248,8 @@ def open_device(name, pl="rtl", image=None, progress=lambda done, total: None, *
     transport = open_transport(name, pl, image if virtual else None, **options)
     device    = Device(transport)
     try:
+        if virtual and device.identity["problem"]:
+            raise ValueError(f"{image}: the board refuses it: {device.identity['problem']}")
         if image is not None:
             device.upload(image, progress)
     except BaseException:

@@ -65,8 +65,7 @@ IDENTITY = Struct("message_identity", "Board: answers HELLO, UPLOAD_END and IDEN
     ("image_limit",     "u4",  "Longest image that the board can hold."),
     ("image_bytes",     "u4",  "Length of the loaded image; 0: none."),
     ("image_crc",       "u4",  "Its header's CRC-32, which covers the body's: names the image."),
-    ("image_error",     "u4",  "image_error of the refused image; 0: none."),
-    ("engine_error",    "u4",  "engine_error of the refused model; 0: none."),
+    ("problem",         "S96", "Why the image that is there was refused, in a line; empty: it was not."),
     ("name",            "S64", "Name of the model."),
 ])
 UPLOAD_BEGIN = Struct("message_upload_begin", "Host: an image shall come. Ends all generation. Answer: UPLOAD_STATUS.", [

@@ -279,6 +279,11 @@ class VirtualBoard:
             if self.uart.idle_polls >= IDLE_POLLS or time.monotonic() > end:
                 return b""
 
+    @property
+    def idle(self):
+        """The firmware waits for its host."""
+        return self.pl.idle and self.uart.idle_polls >= IDLE_POLLS and not self.uart.waiting
+
     def close(self):
         if self.pl is not None:
             self.pl.close()
