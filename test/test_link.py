@@ -1,0 +1,239 @@
+#
+# This file is part of LiteTern.
+#
+# Copyright (c) 2026 LiteTern developers
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""The link's two ends against each other and against bytes that nobody should have sent.
+
+    host.link.Link ──► Line (loses, repeats, swaps, damages, adds) ──► firmware/link.c   in one process, in simulated time
+                   ◄── Line ◄──
+"""
+
+import ctypes
+import random
+
+import pytest
+
+from firmware import build
+from host import messages
+from host.link import Link, LinkError, Parser, pack_frame
+from host.messages import FLAG_SEQUENCED, PAYLOAD_MAX, VALUES, WINDOW
+
+HELLO, ECHO = VALUES["HELLO"], VALUES["TOKENS"]
+FRAME_MAX   = 16 + PAYLOAD_MAX + 4
+HANDLER     = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint8), ctypes.c_uint32)
+
+# Ends ---------------------------------------------------------------------------------------------
+
+
+class Board:
+    """firmware/link.c; it answers each message with the same bytes."""
+    def __init__(self):
+        self.lib = lib = build.load_host_library()
+        lib.link_bytes.restype = lib.link_output.restype = ctypes.c_size_t
+        lib.link_output.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p]
+        lib.link_input.argtypes  = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_char_p, ctypes.c_size_t]
+        lib.link_send.argtypes   = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_char_p, ctypes.c_uint32, ctypes.c_char_p, ctypes.c_uint32]
+        lib.link_free.argtypes   = [ctypes.c_void_p]
+        lib.link_init.argtypes   = [ctypes.c_void_p, HANDLER, ctypes.c_void_p]
+        self.received = []
+        self.state    = ctypes.create_string_buffer(lib.link_bytes())
+        self._frame   = ctypes.create_string_buffer(FRAME_MAX)
+        self._handler = HANDLER(self._handle)
+        lib.link_init(self.state, self._handler, None)
+
+    def _handle(self, _, type, payload, length):
+        data = bytes(payload[:length])
+        self.received.append((type, data))
+        assert self.lib.link_send(self.state, type, data[:3], len(data[:3]), data[3:], len(data[3:]))
+
+    def put(self, now, data):
+        self.lib.link_input(self.state, int(now*1e6) & 0xFFFFFFFF, data, len(data))
+
+    def frames(self, now):
+        """Frames that are due."""
+        while True:
+            length = self.lib.link_output(self.state, int(now*1e6) & 0xFFFFFFFF, self._frame)
+            if not length:
+                return
+            yield self._frame.raw[:length]
+
+
+class Line:
+    """One direction. Each fault strikes a frame with its probability."""
+    def __init__(self, seed, lose=0.0, repeat=0.0, swap=0.0, damage=0.0, cut=0.0, noise=0.0):
+        self.random = random.Random(seed)
+        self.rates  = dict(lose=lose, repeat=repeat, swap=swap, damage=damage, cut=cut, noise=noise)
+        self.queue  = []
+
+    def put(self, frame):
+        strikes = {name for name, rate in self.rates.items() if self.random.random() < rate}
+        frame   = bytearray(frame)
+        if "damage" in strikes:
+            for _ in range(self.random.randint(1, 3)):
+                frame[self.random.randrange(len(frame))] ^= 1 << self.random.randrange(8)
+        if "cut" in strikes:
+            at = self.random.randrange(len(frame))
+            del frame[at:at + self.random.randint(1, 40)]
+        if "noise" in strikes:
+            frame = bytearray(self.random.randbytes(self.random.randint(1, 60))) + frame
+        if "lose" not in strikes:
+            self.queue.append(bytes(frame))
+        if "repeat" in strikes:
+            self.queue.append(bytes(frame))
+        if "swap" in strikes and len(self.queue) > 1:
+            self.queue.insert(self.random.randrange(len(self.queue)), self.queue.pop())
+
+    def take(self):
+        """All bytes that have arrived, cut anywhere."""
+        data, self.queue = b"".join(self.queue), []
+        return data
+
+
+class World:
+    """Transport of a Link whose other end is a Board; each look at it lets a millisecond pass."""
+    def __init__(self, seed=1, **rates):
+        self.now, self.board   = 100.0, Board()
+        self.to_board, self.to_host = Line(seed, **rates), Line(seed + 1000, **rates)
+        self.link = Link(self, clock=lambda: self.now, silence=200)
+
+    def write(self, data):
+        self.to_board.put(data)
+
+    def read(self, timeout):
+        self.now += 0.001
+        self.board.put(self.now, self.to_board.take())
+        for frame in self.board.frames(self.now):
+            self.to_host.put(frame)
+        return self.to_host.take()
+
+# Tests --------------------------------------------------------------------------------------------
+
+
+def exchange(world, count, seed):
+    """Opens a connection and sends `count` messages of random length; returns (sent, answers)."""
+    draw = random.Random(seed)
+    sent = [(HELLO, b"hello")] + [(ECHO, draw.randbytes(draw.choice([0, 1, 4, 30, 252, PAYLOAD_MAX]))) for _ in range(count)]
+    world.link.open(sent[0][1])
+    for type, payload in sent[1:]:
+        world.link.send(type, payload)
+    answers = []
+    while len(answers) < len(sent):
+        message = world.link.receive(500)
+        assert message is not None, f"{len(answers)} of {len(sent)} answers came"
+        answers.append(message)
+    return sent, answers
+
+
+FAULTS = {
+    "none"    : {},
+    "lose"    : dict(lose=0.2),
+    "repeat"  : dict(repeat=0.3),
+    "swap"    : dict(swap=0.3),
+    "damage"  : dict(damage=0.2),
+    "cut"     : dict(cut=0.2),
+    "noise"   : dict(noise=0.3),
+    "all"     : dict(lose=0.08, repeat=0.1, swap=0.1, damage=0.08, cut=0.08, noise=0.1),
+}
+
+
+@pytest.mark.parametrize("faults", FAULTS)
+@pytest.mark.parametrize("seed", range(3))
+def test_messages_arrive_once_and_in_order(faults, seed):
+    world = World(seed, **FAULTS[faults])
+    sent, answers = exchange(world, 150, seed)
+    assert world.board.received == sent
+    assert answers == sent
+    if faults == "none":
+        assert world.link.counters["again"] == world.link.counters["dropped"] == 0
+
+
+def test_numbers_wrap():
+    world = World()
+    world.link.open(b"")
+    for i in range(2**16 + 2*WINDOW):
+        world.link.send(ECHO, i.to_bytes(4, "little"))
+        while world.link.inbox:
+            world.link.inbox.popleft()
+    while world.link.in_flight:
+        world.link.poll()
+    assert [payload for _, payload in world.board.received[1:]] == [i.to_bytes(4, "little") for i in range(2**16 + 2*WINDOW)]
+
+
+def test_a_new_connection_forgets_the_old_one():
+    world = World(3)
+    exchange(world, 20, 3)
+    old = pack_frame(world.link.connection, 22, 0, ECHO, FLAG_SEQUENCED, b"late")
+    again = pack_frame(world.link.connection, 1, 0, HELLO, FLAG_SEQUENCED, b"hello")
+    world.board.received.clear()
+    world.link.open(b"second")
+    assert world.link.receive(1) == (HELLO, b"second")
+    world.to_board.put(old)
+    world.to_board.put(again)  # A HELLO that was on its way for long opens nothing.
+    world.link.send(ECHO, b"now")
+    assert world.link.receive(1) == (ECHO, b"now")
+    assert world.board.received == [(HELLO, b"second"), (ECHO, b"now")]
+
+
+def test_a_full_window_waits():
+    world = World()
+    world.link.open(b"")
+    world.link.receive(1)
+    frames = [pack_frame(world.link.connection, 2 + i, 1, ECHO, FLAG_SEQUENCED, bytes([i])) for i in range(3*WINDOW)]
+    for frame in frames:  # The host acknowledges nothing: the board must not take more than it can answer.
+        world.board.put(world.now, frame)
+    assert len(world.board.received) == 1 + WINDOW
+
+
+def test_silence_is_an_error():
+    world = World(lose=0.0)
+    world.link.open(b"")
+    world.link.receive(1)
+    world.to_board.rates["lose"] = 1.0
+    world.link.silence = 5
+    world.link.send(ECHO, b"?")
+    with pytest.raises(LinkError, match="stopped answering"):
+        world.link.receive(60)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_bytes_do_no_harm(seed):
+    """Random bytes, with pieces of frames among them, on both ends; then a good message comes through."""
+    draw, world = random.Random(seed), World(seed)
+    world.link.open(b"x")
+    world.link.receive(1)
+    for _ in range(200):
+        piece = draw.randbytes(draw.randint(0, 300))
+        frame = bytearray(pack_frame(world.link.connection, draw.randint(0, 9), draw.randint(0, 9), draw.randint(0, 255), draw.randint(0, 3),
+            draw.randbytes(draw.randint(0, PAYLOAD_MAX))))
+        frame[draw.randrange(len(frame))] ^= 1 << draw.randrange(8)
+        data = piece + bytes(frame[draw.randrange(len(frame)):] if draw.random() < 0.5 else frame)
+        world.now += draw.choice([0, 0.001, 0.2])
+        world.board.put(world.now, data)
+        world.link.parser.feed(data, world.now)
+    assert len(world.board.received) == 1
+    world.link.send(ECHO, b"still here")
+    assert world.link.receive(60) == (ECHO, b"still here")
+
+
+def test_text_between_frames():
+    frames, text = [], bytearray()
+    parser = Parser(lambda *frame: frames.append(frame), text.extend)
+    frame  = pack_frame(7, 1, 0, ECHO, FLAG_SEQUENCED, b"payload")
+    for byte in b"boot report\n" + frame + b"fault: x\n" + frame:
+        parser.feed(bytes([byte]), 0.0)
+    assert bytes(text) == b"boot report\nfault: x\n"
+    assert [f[5] for f in frames] == [b"payload"]*2 and parser.damaged == 0
+
+
+def test_layouts_and_limits():
+    with pytest.raises(ValueError, match="1025 bytes: must be at most 1024"):
+        pack_frame(0, 0, 0, 0, 0, bytes(1025))
+    assert messages.FRAME.size == 16
+    assert messages.TOKENS.size + 4*messages.TOKENS_PER_FRAME <= PAYLOAD_MAX
+    assert messages.LOGITS.size + 4*messages.LOGITS_PER_FRAME <= PAYLOAD_MAX
+    assert messages.UPLOAD_DATA.size + messages.UPLOAD_CHUNK <= PAYLOAD_MAX
+    assert messages.ERROR.size + 200 <= PAYLOAD_MAX
+    values = [value for value, _, _ in messages.TYPES]
+    assert len(set(values)) == len(values) and max(values) < 256
