@@ -80,6 +80,9 @@ class HostBuild(Build):
         """Value of a uint32_t."""
         return ctypes.c_uint32.in_dll(self.library, name).value
 
+    def set_variable(self, name, value):
+        ctypes.c_uint32.in_dll(self.library, name).value = value
+
     def call(self, function, *arguments, returns=int):
         symbol = getattr(self.library, function)
         symbol.restype = ctypes.c_float if returns is float else ctypes.c_uint64
