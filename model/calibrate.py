@@ -55,7 +55,7 @@ def kv_steps(checkpoint, text=None, margin=1.0, length=256, tokens_max=16384, pr
     model = ReferenceModel(checkpoint, observe)
     parts = list(windows(tokens, min(length, config.context)))
     for index, (window, _) in enumerate(parts):
-        model.logits(window)
+        model.states(window)
         if progress:
             progress(index + 1, len(parts))
     return tuple(np.maximum(maxima[name]*np.float32(margin/127), np.float32(1e-5)) for name in "kv")

@@ -15,7 +15,8 @@ from model.config import ModelConfig
 from model.circuits import ATTENTION, AttentionParameters
 from model.trits import pack_ternary, unpack_ternary
 
-SCALE_MIN = 1e-5  # Floor of weight scales: keeps every product a normal number.
+SCALE_MIN    = 1e-5  # Floor of weight scales: keeps every product a normal number.
+ROWS_AT_ONCE = 1024
 
 # Quantisers ---------------------------------------------------------------------------------------
 
@@ -29,7 +30,10 @@ def absmean_ternary(weights):
 
 def absmax_rows(weights):
     """(int8 [rows, columns], float32 [rows] steps) of float weights, each row by its absolute maximum."""
-    return ops.quantise(np.asarray(weights, dtype=np.float32))
+    # In pieces: an embedding and the floats between here and its int8 would be four large arrays at once.
+    pieces = [ops.quantise(np.asarray(weights[first:first + ROWS_AT_ONCE], dtype=np.float32))
+        for first in range(0, len(weights), ROWS_AT_ONCE)]
+    return tuple(np.concatenate(part) for part in zip(*pieces))
 
 # Model --------------------------------------------------------------------------------------------
 

@@ -33,7 +33,7 @@ def rope(x, theta):
 
 
 ACTIVATION = {
-    "silu"  : lambda x: x/(1 + np.exp(-x)),
+    "silu"  : lambda x: x/(1 + np.exp(-np.maximum(x, -80))),  # Below, float32 has no exp.
     "relu2" : lambda x: np.maximum(x, 0)**2,
 }
 
@@ -57,7 +57,8 @@ class ReferenceModel:
         weights, scale = matrix
         return (x.reshape(-1, x.shape[-1]) @ weights.astype(np.float32).T*scale).reshape(*x.shape[:-1], -1)
 
-    def logits(self, tokens):
+    def states(self, tokens):
+        """float32 [batch, positions, hidden]: what the head multiplies."""
         config, checkpoint = self.config, self.checkpoint
         tokens = np.atleast_2d(tokens)
         batch, positions = tokens.shape
@@ -84,5 +85,7 @@ class ReferenceModel:
             if config.sub_norms:
                 f = rms_norm(f, layer["down_norm"], config.norm_eps)
             x = x + self._product(quantise(f), layer["down"])
-        head = checkpoint.embedding if config.tied else checkpoint.head
-        return rms_norm(x, checkpoint.final_norm, config.norm_eps) @ head.T
+        return rms_norm(x, checkpoint.final_norm, config.norm_eps)
+
+    def logits(self, tokens):
+        return self.states(tokens) @ (self.checkpoint.embedding if self.config.tied else self.checkpoint.head).T
