@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "cores_pl.h"
-#include "drivers/cache.h"
 #include "drivers/console.h"
 #include "drivers/pl.h"
 #include "drivers/timer.h"
@@ -59,8 +58,6 @@ static void start(void)
                       pl.clock_hz/1000, pl.build);
     } else {
         cores_pl_init(&cores, &config.pl, 0, DDR_END, CORES_SHARE, timer_us);
-        config.pl.clean      = cache_clean;
-        config.pl.invalidate = cache_invalidate;
         console_print("PL: %s\n", pl_state_text(pl.state));
     }
     copy_text(config.identity.firmware, FIRMWARE_VERSION, sizeof(config.identity.firmware));

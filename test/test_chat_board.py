@@ -1,0 +1,223 @@
+#
+# This file is part of LiteTern.
+#
+# Copyright (c) 2026 LiteTern developers
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""The chat's commands on the virtual board: firmware on an emulated A9, gateware or C cores.
+
+    chat.py ──► Device ──► VirtualBoard                      --board virtual
+    chat.py ──► Device ──► pyserial ──► TCP ──► VirtualBoard --board serial:socket://…
+"""
+
+import json
+import os
+import pty
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from firmware import build
+from host import chat, console
+from host.conversation import Vocabulary
+from host.device import Device
+from host.pack import pack
+from host.transport import SerialTransport
+from model.environment import ROOT
+from model.exact import ExactModel
+from model.image import read_image
+from soc import verilate
+from soc.virtual.board import VirtualBoard
+from tiny_checkpoint import write_checkpoint
+
+CHAT    = [sys.executable, str(ROOT/"host"/"chat.py")]
+PROMPT  = "Once upon a"
+TOKENS  = 12
+TIMEOUT = 400  # Seconds: the first run builds firmware and gateware.
+
+# Helpers ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tiny")
+    pack(write_checkpoint(folder/"tiny"), folder/"tiny.tern")
+    return folder/"tiny.tern"
+
+
+@pytest.fixture(scope="module")
+def expected(image):
+    """Greedy tokens of the numpy definition."""
+    model  = read_image(image)
+    exact  = ExactModel(model)
+    tokens = [model.bos, *Vocabulary(model.tokenizer).encode(PROMPT)]
+    for token in tokens:
+        logits = exact.step([token])[0]
+    answer = []
+    while len(answer) < TOKENS:
+        answer.append(int(logits.argmax()))
+        logits = exact.step([answer[-1]])[0]
+    return answer
+
+
+def objects(out):
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def run(monkeypatch, capsys, *arguments):
+    """The command in this process: (status, stdout, last line of stderr)."""
+    monkeypatch.setattr(sys, "argv", ["chat.py", *map(str, arguments)])
+    with pytest.raises(SystemExit) as end:
+        console.run(chat.main)
+    out, err = capsys.readouterr()
+    assert "Traceback" not in err
+    return end.value.code, out, err.splitlines()[-1]
+
+# Virtual board ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pl", ("rtl", "c", "none"))
+def test_every_pl_says_what_numpy_says(image, expected, pl):
+    done = subprocess.run([*CHAT, "--board", "virtual", "--pl", pl, "--model", str(image), "--prompt", PROMPT, "--tokens", str(TOKENS),
+        "--greedy", "--json"], capture_output=True, text=True, timeout=TIMEOUT)
+    assert done.returncode == 0, done.stderr
+    *tokens, totals = objects(done.stdout)
+    assert [token["token"] for token in tokens] == expected and totals["tokens"] == TOKENS
+    if pl == "rtl":
+        cycles = [token["pl_cycles"] for token in tokens]
+        assert totals["pl_cycles_per_token"] == pytest.approx(sum(cycles)/TOKENS) and cycles == sorted(cycles)  # The KV cache grows.
+        assert 0 < totals["wall_fraction"] <= 1 and 0 < totals["board_tokens_per_s"] < 125e6/max(cycles)
+    else:
+        assert all(token["pl_cycles"] is None for token in tokens) and totals["wall_fraction"] is None
+
+
+def read_until(master, text, timeout=TIMEOUT):
+    """What a terminal shows until `text` has come."""
+    shown, end = "", time.monotonic() + timeout
+    while text not in shown:
+        assert time.monotonic() < end, f"{text!r} did not come: {shown!r}"
+        if select.select([master], [], [], 1)[0]:
+            shown += os.read(master, 4096).decode("utf-8", "replace")
+    return shown
+
+
+def test_ctrl_c_on_a_terminal(image, tmp_path):
+    """A person at a terminal: streams, stops an answer with Ctrl-C, goes on, asks for the figures, leaves."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen([*CHAT, "--pl", "none", "--model", str(image), "--seed", "3"], stdin=slave, stdout=slave, stderr=slave,
+        env={**os.environ, "XDG_STATE_HOME": str(tmp_path), "TERM": "dumb"}, start_new_session=True)
+    os.close(slave)
+    try:
+        assert "virtual PYNQ-Z1" in read_until(master, "\n> ")
+        os.write(master, b"Once\r")
+        read_until(master, "Once\r\n")
+        time.sleep(0.2)
+        os.kill(process.pid, signal.SIGINT)
+        assert "tokens" in read_until(master, "seed 3")
+        os.write(master, b"/stats\r")
+        assert "C cores of the firmware" in read_until(master, "positions used")
+        os.write(master, b"/quit\r")
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(master)
+    assert "/stats" in (tmp_path/"litetern"/"history").read_text()
+
+# Serial port --------------------------------------------------------------------------------------
+
+
+class Server:
+    """A virtual board's UART at a TCP port, as a serial server has it; `board` None for a wire that stays silent."""
+    def __init__(self, board):
+        self.board  = board
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.url    = f"serial:socket://127.0.0.1:{self.socket.getsockname()[1]}"
+        self.thread = threading.Thread(target=self._serve, daemon=True)
+        self.ended  = threading.Event()
+        self.thread.start()
+
+    def _serve(self):
+        wire, _ = self.socket.accept()
+        with wire:
+            wire.setblocking(False)
+            while not self.ended.is_set():
+                try:
+                    data = wire.recv(4096)
+                    if not data:
+                        return
+                except BlockingIOError:
+                    data = b""
+                if self.board is None:
+                    self.ended.wait(0.05)
+                    continue
+                if data:
+                    self.board.write(data)
+                answer = self.board.read(0.02)
+                if answer:
+                    wire.setblocking(True)
+                    wire.sendall(answer)
+                    wire.setblocking(False)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.thread.join(30)
+        self.socket.close()
+
+
+def test_serial_port_uploads_and_answers(image, expected):
+    with VirtualBoard(pl="none") as board, Server(board) as server:
+        done = subprocess.run([*CHAT, "--board", server.url, "--model", str(image), "--prompt", PROMPT, "--tokens", str(TOKENS), "--greedy",
+            "--json"], capture_output=True, text=True, timeout=TIMEOUT)
+    assert done.returncode == 0, done.stderr
+    assert [line["token"] for line in objects(done.stdout)[:-1]] == expected
+
+
+def test_board_that_does_not_answer(image, monkeypatch, capsys):
+    """A silent wire from the start, and a board that falls silent in the middle of an answer."""
+    with Server(None) as server:
+        monkeypatch.setattr(chat, "open_device", lambda name, *_: Device(SerialTransport(name.removeprefix("serial:")), silence=1))
+        status, out, err = run(monkeypatch, capsys, "--board", server.url, "--model", image, "--prompt", PROMPT)
+    assert (status, out) == (1, "") and err == "chat.py: the board has stopped answering (nothing for 1 s)"
+
+    class Dying(VirtualBoard):
+        left = 40
+
+        def read(self, timeout=0.1):
+            self.left -= 1
+            return super().read(timeout) if self.left > 0 else time.sleep(0.05) or b""
+    monkeypatch.setattr(chat, "open_device", lambda *_: Device(Dying(image, pl="none"), silence=1))
+    status, _, err = run(monkeypatch, capsys, "--model", image, "--prompt", PROMPT)
+    assert status == 1 and err == "chat.py: the board has stopped answering (nothing for 1 s)"
+
+
+def test_no_such_port(image, monkeypatch, capsys):
+    for port in ("/dev/no-such-port", "socket://127.0.0.1:1", "nonsense://x"):
+        status, out, err = run(monkeypatch, capsys, "--board", f"serial:{port}", "--model", image, "--prompt", PROMPT)
+        assert (status, out) == (1, "") and port in err
+
+# Tools --------------------------------------------------------------------------------------------
+
+
+def test_missing_tools(image, monkeypatch, capsys, tmp_path):
+    """Nothing built yet, and no tool to build it with: the line names the tool."""
+    arguments = ("--model", image, "--prompt", PROMPT)
+    monkeypatch.setattr(verilate, "CACHE", tmp_path/"verilator")
+    with monkeypatch.context() as context:
+        context.setattr(verilate.shutil, "which", lambda name: None)
+        status, out, err = run(monkeypatch, capsys, *arguments)
+        assert (status, out) == (1, "") and "not found" in err and "install" in err
+    monkeypatch.setattr(build, "CACHE", tmp_path/"firmware")
+    with monkeypatch.context() as context:
+        context.setattr(build.shutil, "which", lambda name: None)
+        status, out, err = run(monkeypatch, capsys, *arguments, "--pl", "none")
+        assert (status, out) == (1, "") and err == "chat.py: make not found: install it with your system's packages"
