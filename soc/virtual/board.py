@@ -55,9 +55,11 @@ class PLBus:
         self._control = {address: name.removesuffix("control") for address, name in names.items() if name.endswith("_control")}
         self._values  = {}
         self._armed   = {}
+        self.accesses = 0
         self.rung     = False  # A doorbell has rung, and the CPU has not looked at the lanes since.
 
     def _check(self, offset):
+        self.accesses += 1
         reason = self.board.devc.programmed == 0 and "it is not programmed" or self.board.slcr.pl_reachable
         if reason:
             raise BoardError(f"the CPU touches the PL at {CSR_BASE + offset:#010x}, but {reason}: the bus hangs (pc {self.board.cpu.pc:#010x})")
@@ -123,6 +125,8 @@ class VirtualBoard:
         self._slice                     = FINE_SLICE if pl == "rtl" else LONG_SLICE
         self._seconds, self._cycles     = 0.0, 0
         self._behind                    = 0.0  # Cycles that the PL still has to run for what the CPU has done.
+        self.maintenance = {}    # {(routine, return address): calls}
+        self.omit        = None  # A key of `maintenance`: this call is left out, as if the firmware did not have it.
         self._watched, self._to_watch   = set(), set()
         self.boot(image, handover=handover and pl != "none")
 
@@ -157,14 +161,13 @@ class VirtualBoard:
         cpu.load(self.elf)
         self.mpcore = MPCore(self.seconds)
         self.uart.on_idle = self._uart_idle
-        for device in (self.uart, self.slcr, SystemWatchdog(), self.devc, self.mpcore, PL310(self.cache if self.strict else None)):
+        self.watchdog = SystemWatchdog()
+        for device in (self.uart, self.slcr, self.watchdog, self.devc, self.mpcore, PL310(self.cache if self.strict else None)):
             cpu.map_device(device.BASE, device.SIZE, device)
         self.bus = PLBus(self, self.pl)
         cpu.map_device(CSR_BASE, self.bus.SIZE, self.bus)
         cpu.map_memory(OCM_BASE, OCM_BYTES)
         cpu.hook(self.elf.symbols["fault_stop"], self._fault_stop)
-        self.maintenance = {}  # {(routine, return address): calls}
-        self.omit        = None
         for name in ("clean", "invalidate", "flush"):
             cpu.hook(self.elf.symbols[f"cache_{name}"], self._maintenance(name))
         self._watched.clear()

@@ -29,6 +29,7 @@ from soc.virtual import native
 
 LINE      = 32
 EVICTIONS = 4  # Lines tried at each doorbell.
+_BLOCK    = 1 << 20
 
 # The cache operations by address: word of `mcr p15, 0, r0, c7, …` → (clean, invalidate). The register number stands in bits 12 to 15.
 L1_OPERATIONS = {0xEE070F3A: (True, False), 0xEE070F36: (False, True), 0xEE070F3E: (True, True)}
@@ -89,8 +90,13 @@ class CacheModel:
 
     def power_cycle(self):
         """A warm reset: the caches lose what they hold, the DDR keeps what it has."""
-        self.cpu[:] = self.dma
-        self._lines[:] = 0
+        for start in range(0, len(self.dma), _BLOCK):  # What nobody has touched stays untouched: it takes no memory.
+            block = slice(start, start + _BLOCK)
+            if not np.array_equal(self.cpu[block], self.dma[block]):
+                self.cpu[block] = self.dma[block]
+            lines = slice(start//LINE, (start + _BLOCK)//LINE)
+            if self._lines[lines].any():
+                self._lines[lines] = 0
 
 
 class PL310:

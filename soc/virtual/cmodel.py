@@ -7,8 +7,7 @@
 """The C cores behind the registers of the PL: the bits of the gateware, without its time."""
 
 import ctypes
-
-import numpy as np
+import functools
 
 from model.stream import BEAT_BYTES, DESCRIPTOR
 from soc.accelerator import CORES, AcceleratorConfig
@@ -24,6 +23,14 @@ CORE_ERRORS   = {8: "magic", 9: "rows", 10: "beats", 11: "format", 12: "vectors"
 _LANE = ("list_address", "destination", "destination_limit")
 
 
+@functools.lru_cache(maxsize=None)
+def _describe(config):
+    """(registers, fields, values of the registers that tell what was built) of a PL that is not built."""
+    top = PL(config)
+    top.finalize()
+    return *top.registers(), {f"accelerator_{name}": value for name, value in top.accelerator.constants.items()}
+
+
 class CModelPL:
     """Same interface as `soc.virtual.pl.RtlPL`, as far as a board uses it. A list is done when its doorbell returns.
 
@@ -34,12 +41,9 @@ class CModelPL:
 
     def __init__(self, memory, library, config=AcceleratorConfig()):
         self.memory, self.config = memory, config
-        top = PL(config)
-        top.finalize()
-        self.registers, self.fields = top.registers()
+        self.registers, self.fields, constants = _describe(config)
         self._names  = {address: name for name, address in self.registers.items()}
-        self._values = {name: 0 for name in self.registers}
-        self._constants(top)
+        self._values = {name: 0 for name in self.registers} | constants
         self._run    = ctypes.create_string_buffer(library.cores_run_bytes() + 64)
         self._start  = library.cores_run_list
         self._start.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64] + [ctypes.c_uint32]*4 + [ctypes.c_void_p]*2
@@ -48,12 +52,6 @@ class CModelPL:
         self._hook   = None
         self.cycles  = 0
         self.clocked = 0
-
-    def _constants(self, top):
-        """Values of the registers that tell what was built, as the gateware's own fields have them."""
-        accelerator = top.accelerator
-        for name in ("identity", "version", "lanes", "matmul", "attention", "softmax"):
-            self._values[f"accelerator_{name}"] = accelerator.constants[name]
 
     def close(self):
         pass

@@ -8,7 +8,8 @@
 
 import ctypes
 
-from unicorn import UC_ARCH_ARM, UC_HOOK_CODE, UC_HOOK_INTR, UC_HOOK_MEM_READ, UC_HOOK_MEM_UNMAPPED, UC_MODE_ARM, UC_PROT_ALL, Uc, UcError
+from unicorn import (UC_ARCH_ARM, UC_HOOK_CODE, UC_HOOK_INSN_INVALID, UC_HOOK_INTR, UC_HOOK_MEM_READ, UC_HOOK_MEM_UNMAPPED, UC_MODE_ARM,
+    UC_PROT_ALL, Uc, UcError)
 from unicorn.arm_const import *
 
 PAGE = 4096
@@ -38,6 +39,7 @@ class CPU:
         uc.ctl_set_cpu_model(UC_CPU_ARM_CORTEX_A9)
         uc.mem_map_ptr(0, len(memory), UC_PROT_ALL, ctypes.c_void_p(memory.ctypes.data))
         uc.hook_add(UC_HOOK_INTR, self._exception)
+        uc.hook_add(UC_HOOK_INSN_INVALID, self._invalid)
         uc.hook_add(UC_HOOK_MEM_UNMAPPED, self._unmapped)
         self.instructions = 0      # Executed, to within a slice.
         self.failure      = None   # Exception that a callback wants to leave `run`.
@@ -144,6 +146,10 @@ class CPU:
     def _unmapped(self, uc, access, address, size, value, _):
         self._fail(CPUError(f"CPU access of {size} bytes at {address:#010x}, where nothing answers (pc {self.pc:#010x})"))
         return False
+
+    def _invalid(self, uc, _):
+        self._exception(uc, 1, None)
+        return self.failure is None
 
     def _exception(self, uc, number, _):
         """Enters the vector as the hardware does; without vectors it is the end."""
