@@ -1,0 +1,201 @@
+#
+# This file is part of LiteTern.
+#
+# Copyright (c) 2026 LiteTern developers
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""Images: what is written is read back; damaged, foreign and impossible ones are refused by numpy and by C on every build."""
+
+import ctypes
+import dataclasses
+import zlib
+
+import numpy as np
+import pytest
+
+from hypothesis import given, settings, strategies as st
+
+from model.image import ALIGNMENT, IMAGE_HEADER, LAYER_RECORD, VERSION, read_header, read_image, write_image
+
+from firmware_builds import BUILDS, firmware_build
+from tiny_model import tiny_image, tiny_model
+
+DRAWN = settings(max_examples=60, deadline=None, derandomize=True)
+
+(OK, SHORT, MAGIC, WRONG_VERSION, SIZE, LIMIT, HEADER_CRC, BODY_CRC, SHAPE, ATTENTION, OFFSET, VALUE) = range(12)
+
+HEADER_OFFSETS = ("embedding", "embedding_steps", "head", "head_steps", "final_norm", "cosine", "sine", "tokenizer", "metadata")
+LAYER_OFFSETS  = ("attn_norm", "qkv", "o_norm", "o", "ffn_norm", "gate_up", "down_norm", "down", "k_steps", "v_steps")
+SCALES         = ("q_scale", "k_scale", "v_scale", "o_scale", "gate_scale", "up_scale", "down_scale")
+
+
+@pytest.fixture(scope="module")
+def image():
+    return tiny_image(seed=2)[0]
+
+
+@pytest.fixture(params=[name for name in BUILDS if name != "checker"], scope="module")
+def c(request):
+    return firmware_build(request.param)
+
+
+def check(c, image, limit=None, body=True, length=None):
+    """enum image_error of the C check."""
+    c.free()
+    return c.call("image_check", c.put(bytes(image)), len(image) if length is None else length, len(image) if limit is None else limit,
+        body) & 0xFFFFFFFF
+
+
+def changed(image, layer=None, **fields):
+    """The image with fields of the header (or of a layer's record) replaced and a header CRC that fits."""
+    data    = bytearray(image)
+    header  = np.frombuffer(data, IMAGE_HEADER.dtype, 1)
+    count   = int(header["layers"][0])
+    records = np.frombuffer(data, LAYER_RECORD.dtype, count, IMAGE_HEADER.size)
+    for name, value in fields.items():
+        (header[0] if layer is None else records[layer])[name] = value
+    header["header_crc"] = 0
+    end = IMAGE_HEADER.size + min(int(header["layers"][0]), 4096)*LAYER_RECORD.size
+    header["header_crc"] = zlib.crc32(bytes(data[:end]))
+    return bytes(data)
+
+
+def refused(image, tmp_path, match):
+    path = tmp_path/"model.tern"
+    path.write_bytes(image)
+    with pytest.raises(ValueError, match=match) as error:
+        read_image(path)
+    assert "\n" not in str(error.value)
+
+# Good images --------------------------------------------------------------------------------------
+
+
+def test_read_gives_what_was_written(tmp_path):
+    model = tiny_model(seed=3, tied=False, kv_heads=4, activation="relu2", sub_norms=False)
+    path  = tmp_path/"model.tern"
+    assert write_image(model, path) == path.stat().st_size
+    again = read_image(path)
+    assert again.config == dataclasses.replace(model.config, norm_eps=float(np.float32(model.config.norm_eps)))
+    assert (again.name, again.bos, again.eos) == (model.name, model.bos, model.eos)
+    for name in ("embedding", "embedding_steps", "head", "head_steps", "final_norm", "cosine", "sine"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(model, name))
+    for one, other in zip(again.layers, model.layers):
+        for name in ("attn_norm", "o_norm", "ffn_norm", "down_norm", "k_steps", "v_steps"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+        for name in ("qkv", "o", "gate_up", "down"):
+            np.testing.assert_array_equal(getattr(one, name).unpack(), getattr(other, name).unpack())
+            assert getattr(one, name).sections == getattr(other, name).sections
+
+
+def test_a_failed_write_leaves_the_old_image(tmp_path, monkeypatch):
+    path = tmp_path/"model.tern"
+    write_image(tiny_model(), path)
+    before = path.read_bytes()
+    monkeypatch.setattr("model.image.IMAGE_LIMIT", 1000)
+    with pytest.raises(ValueError, match="MiB"):
+        write_image(tiny_model(seed=9), path)
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
+
+
+def test_tensors_start_bursts(image):
+    header, records = read_header(image)
+    assert all(header[name] % ALIGNMENT == 0 for name in HEADER_OFFSETS)
+    assert all(record[name] % ALIGNMENT == 0 for record in records for name in LAYER_OFFSETS)
+
+
+def test_good(c, image):
+    assert check(c, image) == OK
+    assert check(c, image, limit=len(image) - 1) == LIMIT
+
+# Damage -------------------------------------------------------------------------------------------
+
+
+@DRAWN
+@given(data=st.data())
+def test_one_bit(c, image, data):
+    bit    = data.draw(st.integers(0, 8*len(image) - 1))
+    broken = bytearray(image)
+    broken[bit//8] ^= 1 << bit % 8
+    assert check(c, broken) != OK
+    header = IMAGE_HEADER.size + read_header(image)[1].nbytes
+    assert (check(c, broken, body=False) != OK) == (bit//8 < header)
+
+
+@DRAWN
+@given(data=st.data())
+def test_truncated(c, image, data):
+    length = data.draw(st.integers(0, len(image) - 1))
+    assert check(c, image, length=length) == (SHORT if length < IMAGE_HEADER.size + read_header(image)[1].nbytes else SIZE)
+
+
+@pytest.mark.parametrize("fields, error, text", [
+    ({"magic": 0x12345678},        MAGIC,         "not a LiteTern image"),
+    ({"version": VERSION + 1},     WRONG_VERSION, f"version {VERSION + 1}"),
+    ({"image_bytes": 1 << 20},     SIZE,          "bytes long"),
+])
+def test_foreign(c, image, tmp_path, fields, error, text):
+    broken = changed(image, **fields)
+    assert check(c, broken, limit=1 << 30) == error
+    refused(broken, tmp_path, text)
+
+
+def test_damage_in_numpy(image, tmp_path):
+    refused(image[:100], tmp_path, "too few")
+    refused(image[:-1], tmp_path, "truncated")
+    refused(image[:-1] + b"x", tmp_path, "CRC-32 of the body")
+    refused(image[:40] + b"x" + image[41:], tmp_path, "header")
+    with pytest.raises(ValueError, match="cannot be read"):
+        read_image(tmp_path/"none.tern")
+
+
+def test_texts(c):
+    for error in range(14):
+        text = bytes(c_string(c, c.call("image_error_text", error)))
+        assert 10 < len(text) < 120 and b"\n" not in text
+
+
+def c_string(c, address):
+    """Bytes of a C string anywhere in a build's address space."""
+    if hasattr(c, "uc"):
+        return bytes(c.uc.mem_read(address, 200)).split(b"\0")[0]
+    return ctypes.string_at(address)
+
+# Impossible headers with a CRC that fits -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fields", [{"hidden": 0}, {"hidden": 68}, {"hidden": 1 << 20}, {"ffn": 7}, {"heads": 0}, {"heads": 2**31}, {"kv_heads": 0},
+    {"kv_heads": 3}, {"head_dim": 0}, {"head_dim": 12}, {"head_dim": 136}, {"vocab": 0}, {"vocab": 1}, {"context": 0}, {"activation": 2},
+    {"sub_norms": 2}, {"head_format": 1}, {"bos": 130}, {"eos": 2**32 - 1}])
+def test_impossible_shape(c, image, fields):
+    assert check(c, changed(image, **fields)) == SHAPE
+
+
+@pytest.mark.parametrize("name", ["score_bits", "steps_per_nat", "exp_bits"])
+def test_other_softmax(c, image, name):
+    assert check(c, changed(image, **{name: 7})) == ATTENTION
+
+
+@pytest.mark.parametrize("name, layer", [(name, None) for name in HEADER_OFFSETS] + [(name, 1) for name in LAYER_OFFSETS])
+def test_offsets_outside(c, image, name, layer):
+    for offset in (0, 128, 4, len(image) + 128, 2**32 - 128):
+        assert check(c, changed(image, layer, **{name: offset})) == OFFSET
+    # The last burst holds no tensor whole, but short vectors.
+    assert check(c, changed(image, layer, **{name: len(image) - 128})) in (OFFSET, OK, VALUE)
+
+
+@pytest.mark.parametrize("fields", [{"vocab": 1 << 20}, {"context": 1 << 20}, {"tokenizer_bytes": 2**32 - 1}, {"metadata_bytes": 1 << 20},
+    {"hidden": 16384}, {"ffn": 16384}])
+def test_shapes_larger_than_the_image(c, image, fields):
+    assert check(c, changed(image, **fields)) == OFFSET
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, 1e-30, 1e30, float("nan"), float("inf")])
+def test_values(c, image, value):
+    assert check(c, changed(image, norm_eps=value)) == VALUE
+    for name in SCALES:
+        assert check(c, changed(image, 1, **{name: value})) == VALUE
+
+
+@pytest.mark.parametrize("layers", [0, 4097, 2**32 - 1])
+def test_layers(c, image, layers):
+    assert check(c, changed(image, layers=layers)) in (SHORT, SHAPE, HEADER_CRC)
