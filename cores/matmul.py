@@ -16,6 +16,7 @@ from model.stream import *
 from cores.common         import DATA_WIDTH, add_or_subtract, data_layout, delayed, signed_bits
 from cores.int8           import Int8Lanes
 from cores.matmul_control import ERRORS, VECTORS, MatmulControl
+from cores.reduce         import RowReducer
 from cores.results        import RowPacker, row_layout
 from cores.ternary        import TernaryDecoder, TernaryLanes
 from cores.xbuffer        import INT8_BANKS, XBuffer
@@ -32,10 +33,9 @@ class Matmul(LiteXModule):
 
     ::
 
-                     ┌─► x buffer ──┐      ┌► ternary lanes ┐  × vectors
-        sink ► beat ─┤              ├──────┤                ├─► accumulators ► row FIFO ► packer ► source
-                     └─► weights ───┘      └► int8 lanes ───┘
-                     └─► control: header, counters, errors
+                     ┌─► x buffer ─┐     ┌► ternary lanes ┐                            ┌► packer ──┐
+        sink ► beat ─┼─► weights ──┴─────┤                ├─► accumulators ► row FIFO ─┤           ├► source
+                     └─► control         └► int8 lanes ───┘   (all × vectors)          └► reducer ─┘
 
     Nothing behind `beat` ever waits: `sink.ready` falls while the row FIFO could not take all that is in flight. All lane blocks
     have the same latency, so groups of different formats follow each other without a gap; x of the next group may be written
@@ -44,6 +44,7 @@ class Matmul(LiteXModule):
     vectors_max      : 1, 2, 4 or 8 vectors share a pass over ternary weights.
     formats          : subset of FORMATS.
     row_weights_max  : longest row.
+    topk_max         : longest shortlist; 0 leaves the reductions out, 1 builds arg-max alone.
     int8_vectors_max : vectors of an int8 group, at most 4 (by default as many as there are).
 
     Each set bit of `error` is a one-cycle pulse named in ERRORS. A group whose header is refused is drained by its declared counts
@@ -158,16 +159,37 @@ class Matmul(LiteXModule):
 
         # Results -----------------------------------------------------------------------------------
 
-        self.fifo   = fifo   = stream.SyncFIFO(row_layout(vectors_max, width, topk_max > 0), ROW_FIFO_DEPTH)
-        self.packer = packer = RowPacker(vectors_max, width, topk_max > 0)
+        with_reduce = topk_max > 0
+        self.fifo   = fifo   = stream.SyncFIFO(row_layout(vectors_max, width, with_reduce), ROW_FIFO_DEPTH)
+        self.packer = packer = RowPacker(vectors_max, width, with_reduce)
         self.comb  += [
             fifo.sink.valid.eq(ends[-1]),
             fifo.sink.last.eq(delayed(self, control.group_end, latency + 1)),
             fifo.sink.values.eq(Cat(*values)),
-            fifo.source.connect(packer.sink),
-            packer.source.connect(source),
-            idle.eq(control.idle & (Cat(*ends) == 0) & ~fifo.source.valid & packer.idle),
         ]
-        if vectors_max > 1:
-            self.comb += fifo.sink.vectors_log2.eq(delayed(self, control.vectors_log2, latency + 1))
+        for name in ["vectors_log2"]*(vectors_max > 1) + ["reduce", "topk"]*with_reduce:
+            self.comb += getattr(fifo.sink, name).eq(delayed(self, getattr(control, name), latency + 1))
         self.sync  += sink.ready.eq(fifo.level < ROW_FIFO_DEPTH//2)
+        outputs_idle = packer.idle
+        if with_reduce:
+            self.reducer = reducer = RowReducer(vectors_max, width, topk_max)
+            self.comb   += [
+                # Groups leave in order: a row waits for the records of an earlier group.
+                If((fifo.source.reduce == REDUCE_NONE) & reducer.idle,
+                    fifo.source.connect(packer.sink),
+                ).Else(
+                    fifo.source.connect(reducer.sink),
+                ),
+                If(reducer.source.valid,
+                    reducer.source.connect(source),
+                ).Else(
+                    packer.source.connect(source),
+                ),
+            ]
+            outputs_idle = packer.idle & reducer.idle
+        else:
+            self.comb += [
+                fifo.source.connect(packer.sink),
+                packer.source.connect(source),
+            ]
+        self.comb += idle.eq(control.idle & (Cat(*ends) == 0) & ~fifo.source.valid & outputs_idle)

@@ -86,11 +86,12 @@ class StreamBench:
     core   : Migen/LiteX module with ``sink``, ``source``, ``idle``, ``error``; or Verilog text from `bench_verilog` (perhaps mutated).
     errors : names of the bits of ``error``, lowest first.
     vcd    : writes a trace there (a build of its own).
+    cflags : further compiler flags; ``-O0`` builds a design that runs only shortly in a fifth of the time.
     """
-    def __init__(self, name, core, errors=(), vcd=None):
+    def __init__(self, name, core, errors=(), vcd=None, cflags=()):
         verilog     = core if isinstance(core, str) else bench_verilog(core, name)
         self.errors = tuple(errors)
-        self._lib   = lib = ctypes.CDLL(str(build(name, verilog, cpp=[_CPP], trace=vcd is not None)))
+        self._lib   = lib = ctypes.CDLL(str(build(name, verilog, cpp=[_CPP], cflags=cflags, trace=vcd is not None)))
         lib.bench_open.restype   = ctypes.c_void_p
         lib.bench_open.argtypes  = [ctypes.c_char_p]
         lib.bench_close.argtypes = [ctypes.c_void_p]

@@ -23,7 +23,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from cores.matmul import ERRORS, Matmul
-from model.circuits import matmul
+from model.circuits import matmul, reduce_rows
 from model.stream import *
 from model.trits import pack_ternary
 from stream_bench import StreamBench, bench_verilog
@@ -32,7 +32,9 @@ from stream_bench import StreamBench, bench_verilog
 
 CONFIGURATIONS = {
     "ternary" : dict(vectors_max=1, formats=("ternary",)),
-    "one"     : dict(vectors_max=1),
+    "one"     : dict(vectors_max=1, topk_max=256),
+    "two"     : dict(vectors_max=2, topk_max=1, row_weights_max=1600),
+    "eight"   : dict(vectors_max=8, topk_max=37),
 }
 DRAWN = settings(max_examples=60, deadline=None, derandomize=True)
 
@@ -99,13 +101,23 @@ def body(rng, format, rows, columns, vectors, w_kind="random", x_kind="random"):
     return np.concatenate([x_words.reshape(-1).view(np.uint64), w_words.reshape(-1).view(np.uint64)]), matmul(weights, x)
 
 
-def group(rng, format=FORMAT_TERNARY, rows=3, columns=100, vectors=1, w_kind="random", x_kind="random"):
-    """A good group and its results."""
+def results(y, reduce=REDUCE_NONE, topk=0):
+    """uint64 beats that a group with the sums `y` int32 [rows, vectors] gives."""
+    if reduce == REDUCE_NONE:
+        flat = y.reshape(-1)
+        return np.concatenate([flat, np.zeros(len(flat) % 2, np.int32)]).view(np.uint64)
+    best    = reduce_rows(y, reduce, topk)
+    records = [MATMUL_RECORD.pack(value=int(y[row, v]) % 2**32, row=row) for v in range(y.shape[1]) for row in best[v]]
+    return np.array(records, dtype=np.uint64)
+
+
+def group(rng, format=FORMAT_TERNARY, rows=3, columns=100, vectors=1, w_kind="random", x_kind="random", **reduction):
+    """A good group and its results; `reduction` holds the header fields reduce and topk."""
     words, y = body(rng, format, rows, columns, vectors, w_kind, x_kind)
-    flat     = y.reshape(-1)
-    data     = np.concatenate([flat, np.zeros(len(flat) % 2, np.int32)]).view(np.uint64)
+    data     = results(y, **reduction)
     last     = np.arange(len(data)) == len(data) - 1
-    return Stream(np.concatenate([header(rows=rows, beats=row_beats(columns, format), format=format, vectors=vectors), words]), data, last)
+    opening  = header(rows=rows, beats=row_beats(columns, format), format=format, vectors=vectors, **reduction)
+    return Stream(np.concatenate([opening, words]), data, last)
 
 
 def check(core, stream, gap=0.0, stall=0.0, seed=1, lasts=None):
@@ -135,12 +147,17 @@ def drawn_groups(draw, name):
     stream = Stream()
     for _ in range(draw(st.integers(1, 6))):
         format, vectors = draw(st.sampled_from(supported(name)))
+        topk_max        = CONFIGURATIONS[name].get("topk_max", 0)
+        reductions      = [{}]
+        if topk_max:
+            reductions += [dict(reduce=REDUCE_ARGMAX), dict(reduce=REDUCE_TOPK, topk=draw(st.integers(1, topk_max)))]
         stream += group(rng, format,
             rows    = draw(st.one_of(st.integers(1, 4), st.integers(1, 60))),
             columns = draw(st.one_of(st.integers(1, 8), st.integers(1, 45), st.integers(1, 700))),
             vectors = vectors,
             w_kind  = draw(st.sampled_from(KINDS)),
             x_kind  = draw(st.sampled_from(KINDS)),
+            **draw(st.sampled_from(reductions)),
         )
     return stream
 
@@ -150,10 +167,12 @@ PROBABILITIES = st.sampled_from([0.0, 0.0, 0.1, 0.5, 0.9])
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_drawn_groups(name):
+    core = bench(name)
+
     @DRAWN
     @given(drawn_groups(name), PROBABILITIES, PROBABILITIES, st.integers(0, 2**32 - 1))
     def run(stream, gap, stall, seed):
-        check(bench(name), stream, gap, stall, seed)
+        check(core, stream, gap, stall, seed)
     run()
 
 # Corners ------------------------------------------------------------------------------------------
@@ -191,14 +210,77 @@ def test_every_byte_of_the_table():
     beats = np.concatenate([header(rows=8, beats=32, format=FORMAT_TERNARY), x.view(np.uint64), rows.reshape(-1).view(np.uint64)])
     check(bench("ternary"), Stream(beats, y.reshape(-1).view(np.uint64), np.arange(4) == 3))
 
+# Reductions ---------------------------------------------------------------------------------------
+
+
+def ordered(values, topk, reduce=REDUCE_TOPK, vectors=1):
+    """A group whose sums are `values` (-127 … 127 each): one int8 weight a row, x = 1."""
+    y     = np.repeat(np.asarray(values, dtype=np.int32)[:, None], vectors, axis=1)
+    words = np.zeros((vectors + len(values), BEAT_BYTES), dtype=np.int8)
+    words[:vectors, 0] = 1
+    words[vectors:, 0] = values
+    data  = results(y, reduce, topk)
+    return Stream(np.concatenate([header(rows=len(values), beats=1, format=FORMAT_INT8, vectors=vectors, reduce=reduce, topk=topk),
+        words.reshape(-1).view(np.uint64)]), data, np.arange(len(data)) == len(data) - 1)
+
+
+@pytest.mark.parametrize("topk", (1, 2, 3, 100, 255, 256))
+@pytest.mark.parametrize("order", ("rising", "falling", "equal", "saw", "random"))
+def test_shortlist(order, topk):
+    """Every order of arrival, with and without ties, more and fewer rows than the shortlist holds."""
+    rng = np.random.default_rng(12)
+    for rows in (1, 2, topk, topk + 1, 700):
+        i      = np.arange(rows)
+        values = {"rising": i*254//rows - 127, "falling": 127 - i*254//rows, "equal": 0*i - 5, "saw": i % 7, "random": rng.integers(-127, 128, rows)}[order]
+        check(bench("one"), ordered(values, topk) + group(rng), stall=0.3*(rows == 2))
+
+
+@pytest.mark.parametrize("name", ("one", "two", "eight"))
+def test_argmax(name):
+    rng     = np.random.default_rng(13)
+    vectors = CONFIGURATIONS[name]["vectors_max"]
+    stream  = group(rng, rows=300, columns=77, vectors=vectors, reduce=REDUCE_ARGMAX) + group(rng, rows=3, vectors=vectors)
+    stream += ordered(np.arange(-127, 128), 0, REDUCE_ARGMAX, min(vectors, 4))
+    stream += ordered(np.full(200, -127), 0, REDUCE_ARGMAX, min(vectors, 4))
+    check(bench(name), stream)
+    check(bench(name), stream, 0.5, 0.5)
+
+
+@pytest.mark.parametrize("format, columns", ((FORMAT_TERNARY, 1536), (FORMAT_INT8, 192)))
+def test_head_never_stalls(format, columns):
+    """A head's shortlist of 256 from rows of 24 beats and more: no beat waits before the last row, whatever the order of the rows."""
+    rng    = np.random.default_rng(14)
+    stream = group(rng, format, 1500, columns, reduce=REDUCE_TOPK, topk=256)
+    assert check(bench("one"), stream).stalls == 0
+    x      = np.zeros(192, np.int8)
+    x[:2]  = 127, 1
+    weights       = np.zeros((1500, 192), np.int8)  # Sums rise with the row: each one enters the shortlist.
+    weights[:, 0] = np.arange(1500)//127
+    weights[:, 1] = np.arange(1500) % 127
+    data   = results(matmul(weights, x[None]), REDUCE_TOPK, 256)
+    beats  = np.concatenate([header(rows=1500, beats=24, format=FORMAT_INT8, reduce=REDUCE_TOPK, topk=256), x.view(np.uint64),
+        weights.reshape(-1).view(np.uint64)])
+    assert check(bench("one"), Stream(beats, data, np.arange(256) == 255)).stalls == 0
+
+
+def test_reset_within_a_shortlist():
+    """Nothing of an abandoned group survives a reset."""
+    rng   = np.random.default_rng(15)
+    whole = ordered(np.arange(-100, 100), 40)
+    with pytest.raises(TimeoutError):
+        bench("one").run(whole.beats[:150], np.zeros(150), max_cycles=2000)
+    check(bench("one"), ordered(np.arange(50) - 110, 256) + group(rng))
+
 # Throughput ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ("ternary", "one"))
+@pytest.mark.parametrize("name", ("ternary", "one", "eight"))
 def test_sink_never_stalls_over_a_layer(name):
-    """bitnet-large's attention and FFN shapes, fewer rows, group behind group: a beat every cycle."""
-    rng    = np.random.default_rng(4)
-    stream = group(rng, rows=301, columns=1536) + group(rng, rows=150, columns=4096) + group(rng, rows=2, columns=1536)
+    """bitnet-large's attention and FFN shapes, fewer rows, group behind group, as many vectors as there are: a beat every cycle."""
+    rng     = np.random.default_rng(4)
+    vectors = CONFIGURATIONS[name]["vectors_max"]
+    stream  = group(rng, rows=301, columns=1536, vectors=vectors) + group(rng, rows=150, columns=4096, vectors=vectors)
+    stream += group(rng, rows=2, columns=1536, vectors=vectors)
     run    = check(bench(name), stream)
     assert run.stalls == 0
     assert run.accept_cycles == run.accepted == len(stream.beats)
@@ -223,6 +305,8 @@ FAULTS = {
     "3 vectors"  : (dict(rows=3, beats=2, format=FORMAT_TERNARY, vectors=3), 36, {"vectors": 1}),
     "15 vectors" : (dict(rows=3, beats=2, format=FORMAT_INT8, vectors=15), 36, {"vectors": 1}),
     "reduction"  : (dict(rows=3, beats=2, format=FORMAT_INT8, vectors=1, reduce=3), 8, {"reduce": 1}),
+    "top 0"      : (dict(rows=3, beats=2, format=FORMAT_INT8, vectors=1, reduce=REDUCE_TOPK, topk=0), 8, {"reduce": 1}),
+    "top 257"    : (dict(rows=3, beats=2, format=FORMAT_INT8, vectors=1, reduce=REDUCE_TOPK, topk=257), 8, {"reduce": 1}),
     "all"        : (dict(rows=0, beats=0, format=FORMAT_TERNARY, vectors=0, reduce=3), 0, {"rows": 1, "beats": 1, "vectors": 1, "reduce": 1}),
 }
 
@@ -249,9 +333,18 @@ def test_format_that_the_core_lacks():
 
 
 def test_vectors_that_the_core_lacks():
+    """Also int8 with 8 vectors, where ternary may have them."""
     rng   = np.random.default_rng(8)
     other = group(rng, vectors=2)
     check(bench("ternary"), Stream(other.beats, errors={"vectors": 1}) + group(rng))
+    other = group(rng, FORMAT_INT8, vectors=8)
+    check(bench("eight"), group(rng, vectors=8) + Stream(other.beats, errors={"vectors": 1}) + group(rng, vectors=8))
+
+
+def test_reduction_that_the_core_lacks():
+    rng   = np.random.default_rng(16)
+    other = group(rng, reduce=REDUCE_ARGMAX)
+    check(bench("ternary"), Stream(other.beats, errors={"reduce": 1}) + group(rng))
 
 
 def test_wrong_magic_drops_the_list():
@@ -307,6 +400,7 @@ MUTATIONS = {
     "wrong entry of a table" : ("ternary", r"(decode2\[77\] = 'h\w+);",          r"\1 ^ 1;"),
     "accumulator kept"       : ("ternary", r"\w*accumulator0 <= 1'd0;",          r";"),
     "x one word late"        : ("ternary", r"(xbuffer_address = \w*address);",   r"\1 | 1;"),
+    "tie to the higher row"  : ("one",     r"(challenge) > (\w*worst)",               r"\1 >= \2"),
     "dropped int8 product"   : ("one",     r"(int8lanes_p3) <= \w*int8lanes_m3;", r"\1 <= 16'd0;"),
 }
 
@@ -318,6 +412,8 @@ def test_mutation_is_caught(mutation):
     assert count == 1
     rng    = np.random.default_rng(11)
     stream = group(rng, supported(name)[-1][0], rows=64, columns=1536)
-    run    = StreamBench(f"matmul_{name}", text, [error for error, _ in ERRORS]).run(stream.beats)
+    if CONFIGURATIONS[name].get("topk_max"):
+        stream += group(rng, rows=64, columns=40) + ordered(np.arange(200) % 5, 20)
+    run = StreamBench(f"matmul_{name}", text, [error for error, _ in ERRORS], cflags=["-O0"]).run(stream.beats)
     assert len(run.data) == len(stream.data)
     assert not np.array_equal(run.data, stream.data)
