@@ -9,6 +9,7 @@
 import numpy as np
 import pytest
 
+from equal_bits import build_logits, first_difference, numpy_logits
 from golden_checkpoints import FORMATS, Golden, calibrated, divergence, relative_error
 from model.exact import ExactModel
 from model.image import read_image, write_image
@@ -76,7 +77,7 @@ def test_exact_path_price(golden):
 
 
 def test_packs(golden, tmp_path):
-    """Through the image and back: the same bits."""
+    """Through the image and back, and through the firmware's engine: the same bits."""
     checkpoint = ternary_or_refused(golden)
     if checkpoint is None:
         return
@@ -84,6 +85,11 @@ def test_packs(golden, tmp_path):
     write_image(model, tmp_path/"m.tern")
     one, other = (ExactModel(m).step(golden.tokens[:1, 0]) for m in (model, read_image(tmp_path/"m.tern")))
     np.testing.assert_array_equal(one, other)
+    # Odd vocabularies, padded widths, GQA, both activations: the firmware takes them all.
+    prompt = golden.tokens[0, :5].tolist()
+    _, expected = numpy_logits(model, prompt, 3)
+    for build in ("host C scalar", "ARMv7 NEON"):
+        assert first_difference(expected, build_logits(build, (tmp_path/"m.tern").read_bytes(), prompt, 3)) is None
 
 # What the files say -------------------------------------------------------------------------------
 

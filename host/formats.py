@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+
+#
+# This file is part of LiteTern.
+#
+# Copyright (c) 2026 LiteTern developers
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""What can be imported, shown by doing it: tiny checkpoints of each format, made by the libraries that define them.
+
+    python host/formats.py [--json]
+
+For each format: is it imported, does the float reference give the library's logits, can it be packed; and for the checkpoint that it
+stands for, the largest context on the board and the tokens per second that the memory's wall allows (weights and int8 head, no KV cache).
+"""
+
+if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
+    import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
+    from model import environment; environment.enter("numpy", "safetensors", "tokenizers", "gguf", extra="convert")
+
+import argparse
+import json
+import pathlib
+import tempfile
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from host import console, pack
+from model.environment import ROOT
+from model.exact import ExactModel
+from model.image import write_image
+from model.importers import load_checkpoint
+from model.importers.assemble import check_fits, model_config
+from model.quantised import Group, Layer, QuantisedModel, quantise_checkpoint
+from model.reference import ReferenceModel
+from model.stream import BEAT_BYTES, row_beats
+from soc import zynq
+
+GOLDEN = ROOT/"test"/"golden"
+
+# Checkpoints --------------------------------------------------------------------------------------
+
+
+def _shape(hidden, ffn, layers, heads, kv_heads, vocab, context, head_dim=None, sub_norms=False, tied=False, activation="silu"):
+    return dict(hidden=hidden, ffn=ffn, layers=layers, heads=heads, kv_heads=kv_heads, head_dim=head_dim or hidden//heads, vocab=vocab,
+        context=context, sub_norms=sub_norms, tied=tied, activation=activation)
+
+
+BITNET_LARGE = _shape(1536, 4096, 24, 16, 16, 32002, 2048, sub_norms=True, tied=True)
+BITNET_XL    = _shape(2048, 5460, 24, 32, 32, 32002, 2048, sub_norms=True, tied=True)
+BITNET_2B    = _shape(2560, 6912, 30, 20, 5, 128256, 4096, sub_norms=True, tied=True, activation="relu2")
+FALCON3_1B   = _shape(2048, 8192, 18, 8, 4, 131072, 4096, head_dim=256)
+TRILM_99M    = _shape(512, 1280, 16, 8, 8, 50304, 2048)
+SMOLLM2      = _shape(576, 1536, 30, 9, 3, 49152, 8192, tied=True)
+STORIES_110M = _shape(768, 2048, 12, 12, 12, 32000, 1024, tied=True)
+
+
+@dataclass(frozen=True)
+class Format:
+    """golden: stem in test/golden. checkpoint: whom it stands for; shape: that one's."""
+    name       : str
+    golden     : str
+    checkpoint : str
+    shape      : dict
+    rounded    : bool = False
+
+
+FORMATS = (
+    Format("Hugging Face, BitNet floats (shards)",   "bitnet_large",     "1bitLLM/bitnet_b1_58-large",        BITNET_LARGE),
+    Format("the same, padded FFN",                   "bitnet_xl",        "1bitLLM/bitnet_b1_58-xl",           BITNET_XL),
+    Format("Hugging Face, packed uint8, divide",     "microsoft_packed", "microsoft/bitnet-b1.58-2B-4T",      BITNET_2B),
+    Format("Hugging Face, bfloat16 master weights",  "microsoft_latent", "microsoft/bitnet-b1.58-2B-4T-bf16", BITNET_2B),
+    Format("Hugging Face, packed uint8, multiply",   "falcon_e",         "tiiuae/Falcon3-1B-1.58bit",         FALCON3_1B),
+    Format("Hugging Face, ternary floats",           "trilm",            "SpectraSuite/TriLM_99M",            TRILM_99M),
+    Format("GGUF TQ1_0",                             "gguf_tq1_0",       "SpectraSuite/TriLM_99M",            TRILM_99M),
+    Format("GGUF TQ2_0",                             "gguf_tq2_0",       "SpectraSuite/TriLM_99M",            TRILM_99M),
+    Format("GGUF I2_S",                              "gguf_i2_s",        "1bitLLM/bitnet_b1_58-large",        BITNET_LARGE),
+    Format("Hugging Face, floats: int8",             "smollm",           "HuggingFaceTB/SmolLM2-135M",        SMOLLM2),
+    Format("Hugging Face, floats: rounded",          "smollm",           "HuggingFaceTB/SmolLM2-135M",        SMOLLM2, True),
+    Format("GGUF floats: int8",                      "gguf_float",       "HuggingFaceTB/SmolLM2-135M",        SMOLLM2),
+    Format("llama2.c .bin: int8",                    "llama2c_0",        "karpathy/tinyllamas stories110M",   STORIES_110M),
+    Format("llama2.c .bin version 1: int8",          "llama2c_1",        "karpathy/tinyllamas stories110M",   STORIES_110M),
+)
+
+# The checkpoint -----------------------------------------------------------------------------------
+
+
+def outline(shape):
+    """(QuantisedModel, bytes of its image) of a shape: arrays of the right sizes that take no memory."""
+    config = model_config(shape)
+    array  = lambda dtype, *size: np.broadcast_to(dtype(0), size)
+    group  = lambda rows, columns: Group(array(np.uint8, rows, row_beats(columns)*BEAT_BYTES), columns, ())
+    gains  = {name: array(np.float32, width) for name, width in (("attn_norm", config.hidden), ("o_norm", config.q_width),
+        ("ffn_norm", config.hidden), ("down_norm", config.ffn), ("k_steps", config.kv_heads), ("v_steps", config.kv_heads))}
+    layer  = Layer(qkv=group(config.q_width + 2*config.kv_width, config.hidden), o=group(config.hidden, config.q_width),
+        gate_up=group(2*config.ffn, config.hidden), down=group(config.hidden, config.ffn), **gains)
+    table  = array(np.int8, config.vocab, config.hidden), array(np.float32, config.vocab)
+    angles = array(np.float32, config.context, config.head_dim//2)
+    model  = QuantisedModel(config, [layer]*config.layers, array(np.float32, config.hidden), *table, *table, angles, angles)
+    parts  = [layer.qkv.packed, layer.o.packed, layer.gate_up.packed, layer.down.packed, *gains.values()]*config.layers
+    return model, sum(part.nbytes for part in [*parts, *table, *(() if config.tied else table), angles, angles])
+
+
+def estimate(format):
+    """(largest context, tokens/s at the wall, None) of the checkpoint that a format stands for; (0, None, why) where it does not fit."""
+    try:
+        check_fits(format.shape, "ternary", format.checkpoint)
+        model, size = outline(format.shape)
+    except ValueError as error:
+        return 0, None, str(error)
+    figures = pack.report(model, size)
+    return figures["context_max"], zynq.DDR_BYTES_PER_SECOND/(figures["ternary_bytes"] + figures["head_bytes"]), None
+
+# The format ---------------------------------------------------------------------------------------
+
+
+def try_format(format, generate=None):
+    """Row of the table: a dict.
+
+    generate: None, or a function (image path, token ids) that returns a board's logits (float32 [vocab]) after them; "generates" then
+    tells whether they are the exact path's to the bit. Errors of the format itself appear as "error".
+    """
+    context, speed, why = estimate(format)
+    row = {"format": format.name, "imports": False, "equals_oracle": False, "packs": False, "generates": None,
+        "checkpoint": format.checkpoint, "context_max": context, "tokens_per_s_at_wall": speed, "error": why}
+    arrays = np.load(GOLDEN/f"{format.golden}.npz")
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)/"tiny"
+        folder.mkdir()
+        files  = [key[5:] for key in arrays if key.startswith("file:")]
+        for name in files:
+            (folder/name).write_bytes(arrays[f"file:{name}"].tobytes())
+        path = folder if len(files) > 1 else folder/files[0]
+        try:
+            error = np.abs(ReferenceModel(load_checkpoint(path)).logits(arrays["tokens"]) - arrays["logits"])/arrays["logits"].std()
+            row |= {"imports": True, "equals_oracle": bool(np.median(error) < 1e-5 and error.max() < 0.03)}
+            checkpoint = load_checkpoint(path, ternary=format.rounded)
+            model      = quantise_checkpoint(checkpoint)
+            write_image(model, folder/"m.tern")
+            row["packs"] = True
+            if generate is not None:
+                exact, tokens = ExactModel(model), arrays["tokens"][0, :8]
+                for token in tokens:
+                    expected = exact.step([token])[0]
+                row["generates"] = bool(np.array_equal(generate(folder/"m.tern", tokens.tolist()), expected))
+        except ValueError as error:
+            row |= {"error": str(error), "context_max": 0, "tokens_per_s_at_wall": None}
+    return row
+
+
+def table(generate=None):
+    """Rows of all formats."""
+    return [try_format(format, generate) for format in FORMATS]
+
+
+def lines(rows):
+    """The table for people."""
+    mark  = lambda value: "-" if value is None else "yes" if value else "no"
+    cells = [("format", "imports", "= oracle", "packs", "generates", "checkpoint", "context", "tok/s at the wall")]
+    cells += [(r["format"], mark(r["imports"]), mark(r["equals_oracle"]), mark(r["packs"]), mark(r["generates"]), r["checkpoint"],
+        f"{r['context_max']:,}" if r["context_max"] else "-", f"{r['tokens_per_s_at_wall']:.1f}" if r["tokens_per_s_at_wall"] else "-")
+        for r in rows]
+    width  = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
+    result = ["  ".join(cell.ljust(size) for cell, size in zip(line, width)).rstrip() for line in cells]
+    reasons = {r["checkpoint"]: r["error"].removeprefix(r["checkpoint"] + " ").removeprefix("tiny ") for r in rows if r["error"]}
+    return result + [f"  {name}: {reason}" for name, reason in sorted(reasons.items())]
+
+# Command line -------------------------------------------------------------------------------------
+
+
+def main():
+    p = argparse.ArgumentParser(description="Show what can be imported, by importing a tiny checkpoint of each format.")
+    p.add_argument("--json", action="store_true", help="Print one JSON array of objects.")
+    rows = table()
+    print(json.dumps(rows) if p.parse_args().json else "\n".join(lines(rows)))
+
+
+if __name__ == "__main__":
+    console.run(main)
