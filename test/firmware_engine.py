@@ -51,6 +51,7 @@ class Engine:
         self.build, self.vocab = build, int(np.frombuffer(image, "<u4", 12)[11])
         self.image   = build.put(image)
         self.arena   = build.room(arena_bytes)
+        self.image_bytes, self.arena_bytes = len(image), arena_bytes
         self.engine  = build.room(build.call("engine_bytes"))
         self.event   = build.room(EVENT.itemsize)
         self.polls   = 0

@@ -50,6 +50,14 @@ def tiny_model(seed=1, **shape):
     return QuantisedModel(config, layers, vector(config.hidden), *embedding, *head, cosine, sine, "tiny", 0, 1, b"{}")
 
 
+def image_bytes(model):
+    """The image of a QuantisedModel."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder)/"tiny.tern"
+        write_image(model, path)
+        return path.read_bytes()
+
+
 def tiny_image(seed=1, **shape):
     """(image bytes, QuantisedModel as read back from them)."""
     with tempfile.TemporaryDirectory() as folder:
