@@ -6,6 +6,8 @@
 
 """Importers against the libraries that define the formats: same logits, and what the board's arithmetic costs."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,7 @@ from model.exact import ExactModel
 from model.image import read_image, write_image
 from model.importers import load_checkpoint
 from model.reference import ReferenceModel
+from tiny_checkpoint import write_checkpoint
 
 # Stated price of the exact path on these models, whose random weights leave nothing redundant.
 DIVERGENCE_MAX = 0.02  # Nats a token, mean.
@@ -143,5 +146,11 @@ def test_rounding_to_ternary_states_its_price(tmp_path):
     rounded = load_checkpoint(golden.path, ternary=True)
     assert rounded.weights == "ternary" and set(np.unique(rounded.layers[1]["up"][0])) == {-1, 0, 1}
     assert "unknown: there is no tokenizer" in rounded.notes[0]
+    # transformers' BitNet class without a quantisation holds plain floats.
+    write_checkpoint(tmp_path/"floats", architectures=["BitNetForCausalLM"])
+    assert load_checkpoint(tmp_path/"floats").weights == "int8"
+    note = load_checkpoint(tmp_path/"floats", ternary=True).notes[0]
+    assert re.fullmatch(r"floats was not trained in ternary and is rounded to it: its perplexity on a short English text goes "
+        r"from [\d,.]+ to [\d,.]+", note)
     # What is ternary already stays as it is.
     assert load("trilm", tmp_path, ternary=True).notes == []

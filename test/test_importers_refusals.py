@@ -118,6 +118,25 @@ def test_integers_for_floats(trilm):
     assert "tensor model.norm.weight is int32: must be floats" in refused(folder)
 
 
+def test_float8(trilm):
+    path = trilm.folder/"model.safetensors"
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    head = json.loads(data[8:8 + size])
+    start, end = head["model.norm.weight"]["data_offsets"]
+    head["model.norm.weight"] |= {"dtype": "F8_E4M3", "shape": [end - start]}
+    text = json.dumps(head).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data[8 + size:])
+    configured(trilm, hidden_size=32)
+    assert "model.norm.weight is [64]: must be [32]" in refused(trilm.folder)
+    head["model.norm.weight"] |= {"shape": [32]}
+    head["more"] = {"dtype": "F8_E4M3", "shape": [32], "data_offsets": [end - 32, end]}
+    head["model.norm.weight"]["data_offsets"] = [start, end - 32]
+    text = json.dumps(head).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data[8 + size:])
+    assert "tensor model.norm.weight is of type F8_E4M3" in refused(trilm.folder)
+
+
 def test_tensors_without_a_place(trilm):
     folder = edited(trilm, lambda tensors: tensors.update({"model.layers.0.self_attn.q_norm.weight": np.ones(8, np.float32)}))
     assert "tensor model.layers.0.self_attn.q_norm.weight has no place in a LlamaForCausalLM" in refused(folder)

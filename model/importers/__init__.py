@@ -9,7 +9,7 @@
 import pathlib
 
 from model.importers.ggml import load_gguf
-from model.importers.huggingface import PICKLED, load_huggingface
+from model.importers.huggingface import load_huggingface
 from model.importers.llama2c import load_llama2c
 from model.importers.rounding import round_to_ternary
 

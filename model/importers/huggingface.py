@@ -35,6 +35,7 @@ LLAMA  = "LlamaForCausalLM"
 TABLES  = {"embedding": "model.embed_tokens.weight", "head": "lm_head.weight"}
 IGNORED = ("rotary_emb.inv_freq",)  # Buffers of old versions that follow from the configuration.
 INDEX   = "model.safetensors.index.json"
+KINDS   = ("F64", "F32", "F16", "BF16", "U8", "I8", "I32", "I64")  # The last two are refused where floats must stand.
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 # Files --------------------------------------------------------------------------------------------
@@ -94,7 +95,10 @@ class Tensors:
         with safe_open(self.files[name], framework="numpy") as f:
             if tuple(f.get_slice(name).get_shape()) != tuple(shape):
                 raise ValueError(f"tensor {name} is {list(f.get_slice(name).get_shape())}: must be {list(shape)}")
-            if f.get_slice(name).get_dtype() == "BF16":
+            kind = f.get_slice(name).get_dtype()
+            if kind not in KINDS:
+                raise ValueError(f"tensor {name} is of type {kind}: must be one of {', '.join(KINDS)}")
+            if kind == "BF16":
                 _need_bfloat16()
                 # The high half of a float32.
                 tensor = (f.get_tensor(name).view(np.uint16).astype(np.uint32) << 16).view(np.float32)

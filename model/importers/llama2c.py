@@ -15,7 +15,6 @@ import pathlib
 
 import numpy as np
 
-from model.checkpoint import MATRICES
 from model.importers import vocabulary
 from model.importers.assemble import assemble, check_numbers, gain_widths, interleaved_to_halves, matrix_shapes
 from model.importers.matrices import exact_ternary, from_float

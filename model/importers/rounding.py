@@ -8,8 +8,6 @@
 
 import dataclasses
 
-import numpy as np
-
 from model.checkpoint import MATRICES
 from model.quantised import absmean_ternary
 
