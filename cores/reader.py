@@ -147,36 +147,39 @@ class DMAReader(LiteXModule):
 
         # Answers ----------------------------------------------------------------------------------
 
-        self.data = data = stream.Buffer([("data", 64), ("irq", 1)], pipe_valid=True, pipe_ready=True)
+        # Registers on both sides: of what goes to the core and of the ready that goes to the port.
+        layout    = [("data", 64), ("irq", 1)]
+        self.skid = skid = stream.PipeReady(layout)
+        self.data = data = stream.PipeValid(layout)
         r         = axi.r
         this      = order.source
         self.comb += [
-            r.ready.eq(this.valid & (self.flush | this.descriptor | data.sink.ready)),
+            r.ready.eq(this.valid & (self.flush | this.descriptor | skid.sink.ready)),
             this.ready.eq(r.valid & r.ready & r.last),
             fetch.sink.valid.eq(r.valid & this.valid & this.descriptor & ~self.flush),
             fetch.sink.last.eq(r.last),
             fetch.sink.data.eq(r.data),
-            data.sink.valid.eq(r.valid & this.valid & ~this.descriptor & ~self.flush),
-            data.sink.last.eq(r.last & this.last),
-            data.sink.irq.eq(r.last & this.irq),
-            data.sink.data.eq(r.data),
+            skid.sink.valid.eq(r.valid & this.valid & ~this.descriptor & ~self.flush),
+            skid.sink.last.eq(r.last & this.last),
+            skid.sink.irq.eq(r.last & this.irq),
+            skid.sink.data.eq(r.data),
+            skid.source.connect(data.sink),
             response_error.eq(r.valid & r.ready & (r.resp != RESP_OKAY) & ~self.flush),
-            self.drained.eq(~this.valid & ~data.source.valid),
+            self.drained.eq(~this.valid & ~skid.source.valid & ~data.source.valid),
         ]
 
         # Stream -----------------------------------------------------------------------------------
 
+        # During a flush the owner holds the core in reset: what it takes is lost.
         self.comb += [
-            source.valid.eq(data.source.valid & ~self.flush),
-            source.last.eq(data.source.last),
-            source.data.eq(data.source.data),
+            data.source.connect(source, omit={"irq", "ready"}),
             data.source.ready.eq(source.ready | self.flush),
-            self.irq.eq(source.valid & source.ready & data.source.irq),
         ]
         self.sync += [
+            self.irq.eq(source.valid & source.ready & data.source.irq & ~self.flush),
             If(source.valid & source.ready & source.last, self.busy.eq(0)),
-            If(self.start, self.busy.eq(1)),
             If(self.flush, self.busy.eq(0)),
+            If(self.start, self.busy.eq(1)),
         ]
 
         # Time-out: bursts are on their way and no beat comes --------------------------------------

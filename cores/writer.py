@@ -69,18 +69,24 @@ class DMAWriter(LiteXModule):
 
         # Room -------------------------------------------------------------------------------------
 
+        self.input = stream.Buffer([("data", 64)])
+        result     = self.input.source
+        self.comb += sink.connect(self.input.sink)
+
         room  = Signal(LENGTH_BITS)
         full  = Signal(reset=1)
         push  = Signal()
         self.data   = data   = ResetInserter()(stream.SyncFIFO([("data", 64)], depth))
         self.bursts = bursts = stream.SyncFIFO(burst_layout(), 4)
+        free        = Signal()  # Both take two more: what it lets in is counted a cycle later.
+        self.sync += free.eq((data.level < depth - 2) & (bursts.level < 2))
         self.comb += [
-            push.eq(sink.valid & data.sink.ready & bursts.sink.ready & ~full & ~self.flush),
-            sink.ready.eq((data.sink.ready & bursts.sink.ready) | full | self.flush),
-            overrun_error.eq(sink.valid & full & ~self.flush),
+            push.eq(result.valid & free & ~full & ~self.flush),
+            result.ready.eq(free | full | self.flush),
+            overrun_error.eq(result.valid & full & ~self.flush),
             data.reset.eq(self.start),
             data.sink.valid.eq(push),
-            data.sink.data.eq(sink.data),
+            data.sink.data.eq(result.data),
         ]
         self.sync += [
             If(push,
@@ -104,8 +110,8 @@ class DMAWriter(LiteXModule):
         self.patience = timer = WaitTimer(patience)
         self.comb += [
             timer.wait.eq(gathered & ~push),
-            close.eq(push & (sink.last | (fill == BURST_BEATS - 1))),
-            expire.eq(gathered & ~push & timer.done & ~self.flush),
+            close.eq(push & (result.last | (fill == BURST_BEATS - 1))),
+            expire.eq(gathered & ~push & free & timer.done & ~self.flush),
             bursts.sink.valid.eq(close | expire),
             bursts.sink.address.eq(Cat(offset, block)),
             If(close,
@@ -119,7 +125,7 @@ class DMAWriter(LiteXModule):
                 fill.eq(fill + 1),
                 gathered.eq(1),
             ),
-            If(close | (expire & bursts.sink.ready),
+            If(close | expire,
                 gathered.eq(0),
                 offset.eq(fill + push),
             ),
@@ -192,7 +198,7 @@ class DMAWriter(LiteXModule):
             lengths.source.ready.eq(b.valid),
             response_error.eq(b.valid & (b.resp != RESP_OKAY) & ~self.flush),
             self.drained.eq(~lengths.source.valid & ~bursts.source.valid),
-            self.idle.eq(self.drained & ~gathered),
+            self.idle.eq(self.drained & ~gathered & ~result.valid),
         ]
         failed = Signal()
         self.sync += [

@@ -31,7 +31,7 @@ IDENTITY      = 0x4C54524E            # "LTRN".
 VERSION       = (1, 0)                # Registers and streams: (incompatible, compatible) changes.
 CORES         = ("matmul", "attention", "probe")
 FORMATS       = {"ternary": FORMAT_TERNARY, "int8": FORMAT_INT8}
-DRAIN_TIMEOUT = 4                     # Idle cycles that must pass in a row: the cores' pipelines hide nothing longer.
+SETTLE_CYCLES = 3                     # Quiet cycles in a row that end a list: a beat between two blocks is seen by neither for one.
 
 # Configuration ------------------------------------------------------------------------------------
 
@@ -140,37 +140,46 @@ class Lane(LiteXModule):
         self.reader = DMAReader(port, timeout=timeout)
         self.writer = DMAWriter(port, timeout=timeout)
         select      = Signal(2)
-        reset       = Signal()
+        flush       = Signal(reset=1)  # Nothing runs: cores in reset, what still comes is dropped.
         idle        = Signal()
         cases       = {}
         failures    = []
-        for name, (core, names) in cores.items():
+        for name, (core, core_errors) in cores.items():
             self.add_module(name, ResetInserter()(core))
             cases[CORES.index(name)] = [
                 self.reader.source.connect(core.sink),
                 core.source.connect(self.writer.sink),
                 idle.eq(core.idle),
             ]
-            self.comb += core.reset.eq(reset)
-            if names:
-                failures.append(core.error[:len(names)])
+            self.comb += core.reset.eq(flush)
+            if core_errors:
+                failures.append(core.error[:len(core_errors)])
         cases["default"] = [self.reader.source.ready.eq(1), idle.eq(1)]
         self.comb += Case(select, cases)
 
-        # Sequence ---------------------------------------------------------------------------------
+        # Events, a register away from where they happen -------------------------------------------
 
-        flush   = Signal(reset=1)
-        doorbell, begin, finish = Signal(), Signal(), Signal()
+        pulses  = Signal(len(errors))
         fatal   = Signal()
         silent  = Signal()
         drained = Signal()
-        settle  = Signal(max=DRAIN_TIMEOUT + 1)
-        names   = [name for name, _ in errors]
-        self.comb += [
-            silent.eq(self.reader.error[_index(reader.ERRORS, "timeout")] | self.writer.error[_index(writer.ERRORS, "timeout")]),
-            fatal.eq((self.reader.error != 0) | (self.writer.error != 0)),
+        quiet   = Signal()
+        self.sync += [
+            pulses.eq(Cat(self.reader.error, self.writer.error, *failures)),
             drained.eq(self.reader.drained & self.writer.drained),
+            quiet.eq(~self.reader.busy & idle & self.writer.idle),
         ]
+        names = [name for name, _ in errors]
+        self.comb += [
+            fatal.eq(pulses[:len(reader.ERRORS) + len(writer.ERRORS)] != 0),
+            silent.eq(pulses[names.index("reader_timeout")] | pulses[names.index("writer_timeout")]),
+        ]
+
+        # Sequence ---------------------------------------------------------------------------------
+
+        doorbell, finish = Signal(), Signal()
+        begin  = Signal()
+        settle = Signal(max=SETTLE_CYCLES + 1)
         self.fsm = fsm = FSM(reset_state="IDLE")
         fsm.act("IDLE",
             If(control.start,
@@ -184,17 +193,28 @@ class Lane(LiteXModule):
                 finish.eq(1),
                 NextState("IDLE"),
             ).Elif(drained,
-                begin.eq(1),
+                NextValue(begin, 1),
+                NextValue(flush, 0),
                 NextState("RUN"),
             ),
         )
         fsm.act("RUN",
+            NextValue(begin, 0),
             If(fatal | control.abort,
-                NextState("FLUSH"),
-            ).Elif(settle == DRAIN_TIMEOUT,
+                NextValue(flush, 1),
+                NextState("STOP"),
+            ).Elif(settle == SETTLE_CYCLES,
                 finish.eq(1),
+                NextValue(flush, 1),
                 NextState("IDLE"),
             ),
+        )
+        # The last burst may just have been asked for: `drained` tells it two cycles later.
+        fsm.act("STOP",
+            NextState("STOPPED"),
+        )
+        fsm.act("STOPPED",
+            NextState("FLUSH"),
         )
         fsm.act("FLUSH",
             If(drained | silent,
@@ -203,8 +223,6 @@ class Lane(LiteXModule):
             ),
         )
         self.comb += [
-            flush.eq(~fsm.ongoing("RUN") & ~begin),
-            reset.eq(~fsm.ongoing("RUN")),
             self.reader.start.eq(begin),
             self.reader.flush.eq(flush),
             self.reader.address.eq(self._list_address.storage[3:]),
@@ -217,7 +235,7 @@ class Lane(LiteXModule):
             self.idle.eq(fsm.ongoing("IDLE") & drained & ~control.start),
         ]
         self.sync += [
-            If(fsm.ongoing("RUN") & ~self.reader.busy & idle & self.writer.idle,
+            If(fsm.ongoing("RUN") & ~begin & quiet,
                 settle.eq(settle + 1),
             ).Else(
                 settle.eq(0),
@@ -228,25 +246,32 @@ class Lane(LiteXModule):
         # State and counters -----------------------------------------------------------------------
 
         source  = self.reader.source
-        pulses  = Cat(self.reader.error, self.writer.error, *failures)
-        held    = Signal(len(names))
+        busy    = ~fsm.ongoing("IDLE")
+        held    = Signal(len(errors))
         aborted = Signal()
         done    = Signal()
         self.comb += [
-            status.busy.eq(~fsm.ongoing("IDLE")),
+            status.busy.eq(busy),
             status.done.eq(done),
-            status.draining.eq(fsm.ongoing("IDLE") & ~drained),
+            status.draining.eq(~busy & ~drained),
             status.error.eq((held != 0) | aborted),
             status.aborted.eq(aborted),
             *(getattr(status, name).eq(held[i]) for i, name in enumerate(names)),
             self._results.status.eq(self.writer.results << 3),
         ]
         self.sync += [
-            held.eq(held | Mux(fsm.ongoing("IDLE"), 0, pulses)),
-            If(control.abort & ~fsm.ongoing("IDLE"), aborted.eq(1)),
-            If(~fsm.ongoing("IDLE"), self._cycles.status.eq(self._cycles.status + 1)),
-            If(source.valid & source.ready, self._beats.status.eq(self._beats.status + 1)),
-            If(source.valid & ~source.ready, self._stalls.status.eq(self._stalls.status + 1)),
+            If(busy,
+                held.eq(held | pulses),
+                self._cycles.status.eq(self._cycles.status + 1),
+                If(control.abort, aborted.eq(1)),
+            ),
+            If(source.valid & ~flush,
+                If(source.ready,
+                    self._beats.status.eq(self._beats.status + 1),
+                ).Else(
+                    self._stalls.status.eq(self._stalls.status + 1),
+                ),
+            ),
             If(finish, done.eq(1)),
             If(doorbell,
                 held.eq(0),
@@ -262,10 +287,6 @@ class Lane(LiteXModule):
 def _described(errors):
     """ERRORS of a core as (name, description) pairs; a bare name describes itself."""
     return [(error, f"The core refused its stream: {error}.") if isinstance(error, str) else error for error in errors]
-
-
-def _index(errors, name):
-    return [error[0] for error in errors].index(name)
 
 # Accelerator --------------------------------------------------------------------------------------
 

@@ -60,7 +60,7 @@ class PL(SoCMini):
     def __init__(self, config=AcceleratorConfig(), platform=None, cores=None):
         with quiet():
             SoCMini.__init__(self, platform or GenericPlatform("", [], name="pl"), config.clock_hz,
-                bus_standard = "axi-lite",
+                bus_standard = "wishbone",
                 ident        = "",
                 with_ctrl    = False,
                 with_timer   = False,
@@ -78,6 +78,10 @@ class PL(SoCMini):
     def finalize(self):
         with quiet():
             SoCMini.finalize(self)
+
+    def add_csr_bridge(self, name="csr", origin=None, register=True):
+        """With registers: the way from GP0 to the register bank is too long for a cycle."""
+        SoCMini.add_csr_bridge(self, name, origin, register=True)
 
     def ports(self):
         """{name: Signal} of everything that crosses the module's border; AXI signals are called ``<bus>_<channel>_<signal>``."""
