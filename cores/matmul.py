@@ -41,7 +41,7 @@ class Matmul(LiteXModule):
     have the same latency, so groups of different formats follow each other without a gap; x of the next group may be written
     while the last rows are still in the tree, because writes and reads of the buffer stay in the order of the stream.
 
-    vectors_max      : 1, 2, 4 or 8 vectors share a pass over ternary weights.
+    vectors_max      : 1, 2, 4 or 8 vectors share a pass over the weights.
     formats          : subset of FORMATS.
     row_weights_max  : longest row.
     topk_max         : longest shortlist; 0 leaves the reductions out, 1 builds arg-max alone.
@@ -74,6 +74,7 @@ class Matmul(LiteXModule):
         beats_max = {FORMATS[name]: row_beats(row_weights_max, FORMATS[name]) for name in formats}
         lanes_max = {FORMATS[name]: {"ternary": vectors_max, "int8": int8_vectors_max}[name] for name in formats}
         depth     = max(beats_max.get(FORMAT_TERNARY, 1), -(-beats_max.get(FORMAT_INT8, 1)//INT8_BANKS))
+        vectors   = max(lanes_max.values())
         largest   = row_weights_max*128*(128 if "int8" in formats else 1)
         width     = signed_bits(-largest, largest)
 
@@ -94,7 +95,7 @@ class Matmul(LiteXModule):
 
         # X buffer ----------------------------------------------------------------------------------
 
-        self.xbuffer = xbuffer = XBuffer(vectors_max, depth)
+        self.xbuffer = xbuffer = XBuffer(vectors, depth)
         self.comb   += [
             xbuffer.write.eq(control.x_write),
             xbuffer.bank.eq(control.bank),
@@ -104,7 +105,7 @@ class Matmul(LiteXModule):
 
         # Lanes: the sum of a beat for each vector, `latency` cycles behind `beat` --------------------
 
-        terms = [{} for _ in range(vectors_max)]  # {format: (value, negate, latency)} of each vector.
+        terms = [{} for _ in range(vectors)]  # {format: (value, negate, latency)} of each vector.
         if FORMAT_TERNARY in beats_max:
             self.decoder = decoder = TernaryDecoder()
             self.comb   += decoder.beat.eq(beat.data)
@@ -160,19 +161,19 @@ class Matmul(LiteXModule):
         # Results -----------------------------------------------------------------------------------
 
         with_reduce = topk_max > 0
-        self.fifo   = fifo   = stream.SyncFIFO(row_layout(vectors_max, width, with_reduce), ROW_FIFO_DEPTH)
-        self.packer = packer = RowPacker(vectors_max, width, with_reduce)
+        self.fifo   = fifo   = stream.SyncFIFO(row_layout(vectors, width, with_reduce), ROW_FIFO_DEPTH)
+        self.packer = packer = RowPacker(vectors, width, with_reduce)
         self.comb  += [
             fifo.sink.valid.eq(ends[-1]),
             fifo.sink.last.eq(delayed(self, control.group_end, latency + 1)),
             fifo.sink.values.eq(Cat(*values)),
         ]
-        for name in ["vectors_log2"]*(vectors_max > 1) + ["reduce", "topk"]*with_reduce:
+        for name in ["vectors_log2"]*(vectors > 1) + ["reduce", "topk"]*with_reduce:
             self.comb += getattr(fifo.sink, name).eq(delayed(self, getattr(control, name), latency + 1))
         self.sync  += sink.ready.eq(fifo.level < ROW_FIFO_DEPTH//2)
         outputs_idle = packer.idle
         if with_reduce:
-            self.reducer = reducer = RowReducer(vectors_max, width, topk_max)
+            self.reducer = reducer = RowReducer(vectors, width, topk_max)
             self.comb   += [
                 # Groups leave in order: a row waits for the records of an earlier group.
                 If((fifo.source.reduce == REDUCE_NONE) & reducer.idle,
