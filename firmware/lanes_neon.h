@@ -29,7 +29,7 @@ static inline lanes lanes_set(float x)                    { return vdupq_n_f32(x
 static inline lanes lanes_load_int32(const int32_t *p)    { return vcvtq_f32_s32(vld1q_s32(p)); }
 static inline void  lanes_store(float *p, lanes x)        { vst1q_f32(p, x); }
 
-/* Eight int8 as two times four lanes, and back from whole numbers. */
+/* Eight int8 as two times four lanes. */
 static inline void lanes_load_int8(const int8_t *p, lanes *low, lanes *high)
 {
     int16x8_t wide = vmovl_s8(vld1_s8(p));
@@ -38,11 +38,17 @@ static inline void lanes_load_int8(const int8_t *p, lanes *low, lanes *high)
     *high = vcvtq_f32_s32(vmovl_s16(vget_high_s16(wide)));
 }
 
+/*
+ * Rounds |x| < 2**15 half to even and stores the low bytes: after the magic number is added, the low bits of the float are the
+ * integer.
+ */
 static inline void lanes_store_int8(int8_t *p, lanes low, lanes high)
 {
-    int16x8_t wide = vcombine_s16(vmovn_s32(vcvtq_s32_f32(low)), vmovn_s32(vcvtq_s32_f32(high)));
+    float32x4_t magic = vdupq_n_f32(OPS_ROUND_MAGIC);
+    int16x4_t lower   = vmovn_s32(vreinterpretq_s32_f32(vaddq_f32(low, magic)));
+    int16x4_t upper   = vmovn_s32(vreinterpretq_s32_f32(vaddq_f32(high, magic)));
 
-    vst1_s8(p, vmovn_s16(wide));
+    vst1_s8(p, vmovn_s16(vcombine_s16(lower, upper)));
 }
 
 /* Arithmetic ------------------------------------------------------------------------------------*/

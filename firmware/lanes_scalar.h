@@ -57,7 +57,7 @@ static inline void lanes_store(float *p, lanes x)
     memcpy(p, x.v, sizeof(x.v));
 }
 
-/* Eight int8 as two times four lanes, and back from whole numbers. */
+/* Eight int8 as two times four lanes. */
 static inline void lanes_load_int8(const int8_t *p, lanes *low, lanes *high)
 {
     for (int i = 0; i < 4; i++) {
@@ -66,11 +66,12 @@ static inline void lanes_load_int8(const int8_t *p, lanes *low, lanes *high)
     }
 }
 
+/* Rounds |x| < 2**15 half to even and stores the low bytes. */
 static inline void lanes_store_int8(int8_t *p, lanes low, lanes high)
 {
     for (int i = 0; i < 4; i++) {
-        p[i]     = (int8_t)(int32_t)low.v[i];
-        p[i + 4] = (int8_t)(int32_t)high.v[i];
+        p[i]     = (int8_t)(int32_t)lanes_checked(lanes_checked(low.v[i]  + OPS_ROUND_MAGIC) - OPS_ROUND_MAGIC);
+        p[i + 4] = (int8_t)(int32_t)lanes_checked(lanes_checked(high.v[i] + OPS_ROUND_MAGIC) - OPS_ROUND_MAGIC);
     }
 }
 

@@ -53,37 +53,56 @@ void ops_exp(float *out, const float *x, uint32_t n)
 
 void ops_rms_norm(float *out, const float *x, const float *gain, float eps, uint32_t n)
 {
-    lanes sum = lanes_load(x);
-    float mean, scale;
+    lanes sum = lanes_load(x), low, high, factor;
+    float mean;
 
-    sum = lanes_mul(sum, sum);
-    for (uint32_t i = 4; i < n; i += 4) {
-        lanes v = lanes_load(x + i);
-        sum = lanes_add(sum, lanes_mul(v, v));
+    high = lanes_load(x + 4);
+    sum  = lanes_add(lanes_mul(sum, sum), lanes_mul(high, high));
+    for (uint32_t i = 8; i < n; i += 8) {
+        low  = lanes_load(x + i);
+        high = lanes_load(x + i + 4);
+        sum  = lanes_add(lanes_add(sum, lanes_mul(low, low)), lanes_mul(high, high));
     }
-    mean  = lanes_checked(lanes_sum(sum)/(float)n);
-    scale = lanes_checked(1.0f/__builtin_sqrtf(lanes_checked(mean + eps)));
-    for (uint32_t i = 0; i < n; i += 4)
-        lanes_store(out + i, lanes_mul(lanes_mul(lanes_load(x + i), lanes_set(scale)), lanes_load(gain + i)));
+    mean   = lanes_checked(lanes_sum(sum)/(float)n);
+    factor = lanes_set(1.0f/__builtin_sqrtf(lanes_checked(mean + eps)));
+    for (uint32_t i = 0; i < n; i += 8) {
+        low  = lanes_mul(lanes_load(x + i),     factor);
+        high = lanes_mul(lanes_load(x + i + 4), factor);
+        lanes_store(out + i,     lanes_mul(low,  lanes_load(gain + i)));
+        lanes_store(out + i + 4, lanes_mul(high, lanes_load(gain + i + 4)));
+    }
 }
 
 /* Quantise --------------------------------------------------------------------------------------*/
 
+static inline void quantise_8(int8_t *out, const float *x, lanes scale)
+{
+    lanes_store_int8(out, lanes_mul(lanes_load(x), scale), lanes_mul(lanes_load(x + 4), scale));
+}
+
+static inline lanes largest_8(lanes largest, const float *x)
+{
+    return lanes_max(lanes_max(largest, lanes_abs(lanes_load(x))), lanes_abs(lanes_load(x + 4)));
+}
+
 float ops_quantise(int8_t *out, const float *x, uint32_t n)
 {
-    lanes low = lanes_set(0.0f), high = low, scale;
+    lanes largest = lanes_set(OPS_QUANTISE_FLOOR), scale;
+    uint32_t even = n & ~15u;
     float maximum;
 
-    for (uint32_t i = 0; i < n; i += 8) {
-        low  = lanes_max(low,  lanes_abs(lanes_load(x + i)));
-        high = lanes_max(high, lanes_abs(lanes_load(x + i + 4)));
-    }
-    maximum = lanes_largest(lanes_max(low, high));
-    maximum = maximum > OPS_QUANTISE_FLOOR ? maximum : OPS_QUANTISE_FLOOR;
+    for (uint32_t i = 0; i < even; i += 16)
+        largest = largest_8(largest_8(largest, x + i), x + i + 8);
+    if (even < n)
+        largest = largest_8(largest, x + even);
+    maximum = lanes_largest(largest);
     scale   = lanes_set(127.0f/maximum);
-    for (uint32_t i = 0; i < n; i += 8)
-        lanes_store_int8(out + i, lanes_round(lanes_mul(lanes_load(x + i), scale)),
-                         lanes_round(lanes_mul(lanes_load(x + i + 4), scale)));
+    for (uint32_t i = 0; i < even; i += 16) {
+        quantise_8(out + i,     x + i,     scale);
+        quantise_8(out + i + 8, x + i + 8, scale);
+    }
+    if (even < n)
+        quantise_8(out + even, x + even, scale);
     return lanes_checked(maximum/127.0f);
 }
 
@@ -94,8 +113,7 @@ void ops_quantise_fixed(int8_t *out, const float *x, float step, uint32_t n)
     for (uint32_t i = 0; i < n; i += 8) {
         lanes low  = lanes_mul(lanes_load(x + i),     inverse);
         lanes high = lanes_mul(lanes_load(x + i + 4), inverse);
-        lanes_store_int8(out + i, lanes_round(lanes_min(lanes_max(low, bottom), top)),
-                         lanes_round(lanes_min(lanes_max(high, bottom), top)));
+        lanes_store_int8(out + i, lanes_min(lanes_max(low, bottom), top), lanes_min(lanes_max(high, bottom), top));
     }
 }
 

@@ -131,13 +131,36 @@ static void best_tokens(const float *logits, uint32_t vocab, uint32_t *tokens, u
     }
 }
 
+#define BLOCK 16
+
+static inline float largest_of_block(const float *logits)
+{
+    lanes low  = lanes_max(lanes_load(logits),     lanes_load(logits + 4));
+    lanes high = lanes_max(lanes_load(logits + 8), lanes_load(logits + 12));
+
+    return lanes_largest(lanes_max(low, high));
+}
+
+/* The first token with the largest logit: blocks first, then the tokens of the block that won. */
 static uint32_t largest(const float *logits, uint32_t vocab)
 {
-    uint32_t best = 0;
+    uint32_t best = 0, first = 0, whole = vocab/BLOCK*BLOCK;
+    float value = logits[0];
 
-    for (uint32_t token = 1; token < vocab; token++)
-        if (logits[token] > logits[best])
-            best = token;
+    for (uint32_t block = 0; block < whole; block += BLOCK) {
+        float candidate = largest_of_block(logits + block);
+        if (candidate > value) {
+            value = candidate;
+            first = block;
+        }
+    }
+    for (uint32_t token = whole; token < vocab; token++)
+        if (logits[token] > value) {
+            value = logits[token];
+            first = token;
+        }
+    for (best = first; best + 1 < vocab && logits[best] != value; best++)
+        ;
     return best;
 }
 
