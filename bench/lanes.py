@@ -20,33 +20,35 @@ class Step:
 
     lists    : per lane (pieces, bytes of results).
     expected : per lane what must land (uint8), or None for results that nobody checks.
+    results  : Arena of the results, where that is not `arena`.
     """
-    def __init__(self, driver, arena, core, lists, expected=None):
-        self.driver, self.arena, self.core, self.expected = driver, arena, core, expected
+    def __init__(self, driver, arena, core, lists, expected=None, results=None):
+        self.driver, self.core, self.expected = driver, core, expected
+        self.results = results = results or arena
         self.lists   = []  # Per lane (list address, target address, bytes of results).
         self.elapsed = 0   # Cycles of the last run, from the first register access until nothing moves.
         for pieces, bytes in lists:
             where  = arena.take(8*len(pieces), 32)
             driver.put_list(where, pieces)
-            self.lists.append((where, arena.take(bytes), bytes))
+            self.lists.append((where, results.take(bytes), bytes))
 
     @classmethod
-    def of_groups(cls, driver, arena, groups):
+    def of_groups(cls, driver, arena, groups, results=None):
         """A step of matmul groups: per lane a list of `Group`."""
         return cls(driver, arena, "matmul", [([piece for group in part for piece in group.pieces], sum(group.result_bytes for group in part))
-            for part in groups], [np.concatenate([group.expected() for group in part]) for part in groups])
+            for part in groups], [np.concatenate([group.expected() for group in part]) for part in groups], results)
 
     @classmethod
-    def of_heads(cls, driver, arena, heads):
+    def of_heads(cls, driver, arena, heads, results=None):
         """A step of attention heads: per lane a list of `Head`."""
         return cls(driver, arena, "attention", [(interleave(part), sum(head.result_bytes for head in part)) for part in heads],
-            [np.concatenate([head.expected() for head in part]) for part in heads])
+            [np.concatenate([head.expected() for head in part]) for part in heads], results)
 
     def run(self):
         """Runs the lists; returns an `Outcome` per lane. Raises RuntimeError where a lane fails or a result differs from numpy."""
         pl = self.driver.pl
         for _, target, bytes in self.lists:
-            self.arena.view((target, bytes))[:] = 0xA5
+            self.results.view((target, bytes))[:] = 0xA5
         begin = pl.cycles
         for lane, (where, target, bytes) in enumerate(self.lists):
             self.driver.start(lane, self.core, where, target, bytes)
@@ -57,6 +59,6 @@ class Step:
             if outcome.flags != {"done"}:
                 raise RuntimeError(f"lane {lane}: {', '.join(sorted(outcome.flags))}")
         for (_, target, bytes), expected in zip(self.lists, self.expected or []):
-            if not np.array_equal(self.arena.view((target, bytes)), expected):
+            if not np.array_equal(self.results.view((target, bytes)), expected):
                 raise RuntimeError(f"{self.core}: results differ from numpy")
         return outcomes

@@ -17,7 +17,7 @@ from migen import *
 from soc.accelerator import AcceleratorConfig
 from soc.pl import PL
 from soc.virtual.driver import Driver
-from soc.virtual.pl import MemoryParameters, RtlPL
+from soc.virtual.pl import OCM_BASE, OCM_BYTES, MemoryParameters, RtlPL
 from test_dma import copy_cores
 
 BASE, SIZE = 0x0010_0000, 1 << 20
@@ -108,6 +108,29 @@ def test_bandwidth_sets_the_pace():
 def test_outstanding_bursts_set_the_pace():
     slope = (cycles_of(8000, outstanding=2) - cycles_of(4000, outstanding=2))/4000
     assert abs(slope - (40 + 16)/32) < 0.01
+
+
+def test_on_chip_memory_takes_nothing_from_the_ddr():
+    """A copy to the DDR pays for reads and writes, one to the on-chip memory for reads only."""
+    cycles = {}
+    ocm    = np.zeros(OCM_BYTES, dtype=np.uint8)
+    memory = np.random.default_rng(1).integers(0, 256, SIZE, dtype=np.uint8)
+    pl     = RtlPL(memory, CONFIG, BASE, MemoryParameters(bytes_per_second=8*CONFIG.clock_hz), PL(CONFIG, cores=copy_cores), "dma", ocm)
+    driver = Driver(pl)
+    driver.put_list(LIST, [(SOURCE, 8*4000)])
+    data = memory[SOURCE - BASE:][:8*4000]
+    for target in (TARGET, OCM_BASE + 4096):
+        driver.start(0, "matmul", LIST, target, 8*4000)
+        outcome = driver.wait(0)
+        assert outcome.flags == {"done"}
+        cycles[target] = outcome.cycles
+    assert (memory[TARGET - BASE:][:8*4000] == data).all() and (ocm[4096:][:8*4000] == data).all()
+    assert cycles[TARGET] > 7900 and cycles[OCM_BASE + 4096] < 4200
+    # And it can be read.
+    driver.put_list(LIST, [(OCM_BASE + 4096, 8*100)])
+    memory[TARGET - BASE:][:800] = 0
+    driver.start(0, "matmul", LIST, TARGET, 8*100)
+    assert driver.wait(0).flags == {"done"} and (memory[TARGET - BASE:][:800] == data[:800]).all()
 
 
 @pytest.mark.parametrize("changes, text", [

@@ -4,8 +4,8 @@
 // Copyright (c) 2026 LiteTern developers
 // SPDX-License-Identifier: BSD-2-Clause
 
-// The memory behind the HP ports, cycle by cycle: one DDR whose bandwidth everybody shares, and per port the FIFOs of the
-// processing system, which also check that their master keeps the rules of AXI3.
+// The memory behind the HP ports, cycle by cycle: one DDR whose bandwidth everybody shares, the on-chip memory, which moves a
+// beat a cycle beside it, and per port the FIFOs of the processing system, which also check that their master keeps the rules of AXI3.
 
 #pragma once
 
@@ -56,9 +56,14 @@ struct Random {
 
 // Memory ------------------------------------------------------------------------------------------
 
+static const uint32_t OCM_BASE = 0xFFFC0000, OCM_SIZE = 256 << 10;
+
+enum Target { NOTHING, DDR, OCM };
+
 struct Memory {
-    uint8_t    *data;
+    uint8_t    *data;           // DDR.
     uint64_t    size, base;
+    uint8_t    *ocm = nullptr;  // On-chip memory, where there is one.
     Parameters  parameters;
     Counters    counters = {};
     Random      random;
@@ -69,8 +74,16 @@ struct Memory {
     uint32_t    bad_read[2] = {0, 0}, bad_write[2] = {0, 0};
     uint32_t    silent = 0;     // Bit per port: no answers, nothing accepted.
 
-    bool has(uint32_t address, uint32_t bytes) const {
-        return address >= base && address - base + bytes <= size;
+    // On-chip addresses are known by themselves: a burst never leaves its 4 KB.
+    Target target(uint32_t address) const {
+        return ocm && address >= OCM_BASE ? OCM : DDR;
+    }
+
+    // Where an access lands; nullptr where there is no memory.
+    uint8_t *at(uint32_t address, uint32_t bytes) const {
+        if (target(address) == OCM)
+            return ocm + (address - OCM_BASE);
+        return address >= base && address - base + bytes <= size ? data + (address - base) : nullptr;
     }
 
     void fail(int port, const char *channel, const char *rule, uint32_t address) {
@@ -206,50 +219,51 @@ public:
             writes.pop_front();
     }
 
-    // Moves one beat from memory into the read FIFO, if there is one to move.
-    bool read_beat() {
+    // The memory whose beat can enter the read FIFO next.
+    Target next_read() const {
         if (reads.empty() || read_count >= memory.parameters.fifo_beats || reads.front().due > memory.counters.cycles)
-            return false;
+            return NOTHING;
+        return memory.target(reads.front().address);
+    }
+
+    // Moves that beat.
+    void read_beat() {
         Burst &burst = reads.front();
         if (burst.moved == 0 && memory.hook)
             memory.hook(0, burst.address, 8*burst.beats);
         Beat &beat = read_fifo[(read_first + read_count++) % FIFO];
         uint32_t address = burst.address + 8*burst.moved++;
         beat.data = 0xDEADBEEFDEADBEEF;
-        if (memory.has(address, 8))
-            memcpy(&beat.data, memory.data + (address - memory.base), 8);
+        if (const uint8_t *from = memory.at(address, 8))
+            memcpy(&beat.data, from, 8);
         beat.last  = burst.moved == burst.beats;
         beat.id    = burst.id;
         beat.extra = burst.resp;
         if (beat.last)
             reads.pop_front();
-        return true;
     }
 
-    // Moves one beat from the write FIFO into memory.
-    bool write_beat() {
-        if (!write_count)
-            return false;
-        Burst *burst = nullptr;
-        for (Burst &candidate : writes)
-            if (candidate.moved < candidate.beats) {
-                burst = &candidate;
-                break;
-            }
+    // The memory that the next beat of the write FIFO goes to.
+    Target next_write() {
+        return write_count ? memory.target(landing()->address) : NOTHING;
+    }
+
+    // Moves that beat.
+    void write_beat() {
+        Burst &burst = *landing();
         const Beat &beat = write_fifo[write_first];
         write_first = (write_first + 1) % FIFO;
         write_count--;
-        uint32_t address = burst->address + 8*burst->moved++;
-        if (burst->resp == OKAY)
+        uint8_t *to = memory.at(burst.address + 8*burst.moved++, 8);
+        if (burst.resp == OKAY)
             for (int i = 0; i < 8; i++)
                 if (beat.extra >> i & 1)
-                    memory.data[address - memory.base + i] = beat.data >> 8*i;
-        if (burst->moved == burst->beats) {
-            burst->due = memory.counters.cycles + memory.parameters.write_latency;
-            if (memory.hook && burst->resp == OKAY)
-                memory.hook(1, burst->address, 8*burst->beats);
+                    to[i] = beat.data >> 8*i;
+        if (burst.moved == burst.beats) {
+            burst.due = memory.counters.cycles + memory.parameters.write_latency;
+            if (memory.hook && burst.resp == OKAY)
+                memory.hook(1, burst.address, 8*burst.beats);
         }
-        return true;
     }
 
 private:
@@ -284,8 +298,16 @@ private:
         return nullptr;
     }
 
+    // The first burst whose data is not all in memory.
+    Burst *landing() {
+        for (Burst &burst : writes)
+            if (burst.moved < burst.beats)
+                return &burst;
+        return nullptr;
+    }
+
     uint8_t response(uint32_t address, uint32_t beats, const uint32_t bad[2]) const {
-        if (!memory.has(address, 8*beats))
+        if (!memory.at(address, 8*beats))
             return DECERR;
         return address < bad[1] && address + 8*beats > bad[0] ? SLVERR : OKAY;
     }

@@ -34,7 +34,7 @@ struct PL {
     Vtop              top{&context};
     Memory            memory;
     std::vector<Port> ports;
-    unsigned          turn = 0;  // Whose beat the DDR moves next: reads and writes of each port.
+    unsigned          turn = 0, ocm_turn = 0;  // Whose beat comes next: reads and writes of each port.
     Stable            gp0_r, gp0_b;
 
     PL(uint8_t *data, uint64_t size, uint64_t base, const Parameters &parameters) {
@@ -113,23 +113,31 @@ struct PL {
         }
     }
 
-    // What the DDR moves in a cycle. Unused time is lost, but for the fraction of a beat.
+    // Gives turns to reads and writes of each port until one has a beat for this memory.
+    bool move_beat(Target target, unsigned &turn) {
+        for (unsigned tried = 0; tried < 2*PORTS; tried++) {
+            unsigned who = (turn + tried) % (2*PORTS);
+            Port &port = ports[who/2];
+            if ((who % 2 ? port.next_write() : port.next_read()) != target)
+                continue;
+            if (who % 2)
+                port.write_beat();
+            else
+                port.read_beat();
+            turn = who + 1;
+            return true;
+        }
+        return false;
+    }
+
+    // What memories move in a cycle. Unused time is lost, but for the fraction of a beat.
     void move() {
         double rate = memory.parameters.bytes_per_cycle;
         memory.credit = memory.credit + rate > rate + 8 ? rate + 8 : memory.credit + rate;
-        while (memory.credit >= 8) {
-            unsigned tried = 0;
-            for (; tried < 2*PORTS; tried++) {
-                unsigned who = (turn + tried) % (2*PORTS);
-                if (who % 2 ? ports[who/2].write_beat() : ports[who/2].read_beat()) {
-                    turn = who + 1;
-                    break;
-                }
-            }
-            if (tried == 2*PORTS)
-                break;
+        while (memory.credit >= 8 && move_beat(DDR, turn))
             memory.credit -= 8;
-        }
+        if (memory.ocm)
+            move_beat(OCM, ocm_turn);
     }
 
     bool idle() {
@@ -213,8 +221,10 @@ struct PL {
 
 // C ABI -------------------------------------------------------------------------------------------
 
-EXPORT PL *pl_open(uint8_t *data, uint64_t size, uint64_t base, const Parameters *parameters) {
-    return new PL(data, size, base, *parameters);
+EXPORT PL *pl_open(uint8_t *data, uint64_t size, uint64_t base, uint8_t *ocm, const Parameters *parameters) {
+    PL *pl = new PL(data, size, base, *parameters);
+    pl->memory.ocm = ocm;
+    return pl;
 }
 
 EXPORT void pl_close(PL *pl) { delete pl; }

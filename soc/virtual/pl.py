@@ -18,8 +18,9 @@ from soc.pl import PL
 from soc.verilate import build, to_verilog
 from soc.zynq import DDR_BYTES_PER_SECOND
 
-PORTS_MAX = 4
-_FOLDER   = Path(__file__).resolve().parent
+PORTS_MAX           = 4
+OCM_BASE, OCM_BYTES = 0xFFFC_0000, 256 << 10
+_FOLDER             = Path(__file__).resolve().parent
 
 # Parameters ---------------------------------------------------------------------------------------
 
@@ -78,7 +79,8 @@ def _library(pl, name):
     path = build(name, to_verilog(pl, pl.ports().values(), "pl"), cpp=[_FOLDER/"pl.cpp"], top="pl", cflags=[f"-DPORTS={len(pl.hp)}"])
     lib  = ctypes.CDLL(str(path))
     for function, result, *arguments in (
-        ("pl_open",        ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.POINTER(_Parameters)),
+        ("pl_open",        ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_void_p,
+                           ctypes.POINTER(_Parameters)),
         ("pl_close",       None),
         ("pl_read",        ctypes.c_uint32, ctypes.c_uint32),
         ("pl_write",       None,            ctypes.c_uint32, ctypes.c_uint32),
@@ -108,24 +110,28 @@ class RtlPL:
     base       : physical address of memory[0].
     parameters : MemoryParameters.
     top        : another PL of this configuration, with `name` for its build.
+    ocm        : uint8 [262144]: on-chip memory at 0xFFFC0000, which takes no bandwidth from the DDR. None: there is nothing.
 
     ``registers`` is {name: address}, ``fields`` {register: {field: (lowest bit, bits)}}.
     Time advances in `read` and `write` (some cycles each) and in `run`. A broken AXI rule stops time and stays in `fault`.
     """
-    def __init__(self, memory, config=AcceleratorConfig(), base=0, parameters=None, top=None, name="pl"):
+    def __init__(self, memory, config=AcceleratorConfig(), base=0, parameters=None, top=None, name="pl", ocm=None):
         if memory.dtype != np.uint8 or memory.ndim != 1 or not memory.flags.c_contiguous or not memory.flags.writeable:
             raise ValueError(f"memory of {memory.dtype} {memory.shape}: must be a writeable, contiguous uint8 vector")
-        if base + len(memory) > 2**32:
+        if ocm is not None and (ocm.dtype != np.uint8 or ocm.shape != (OCM_BYTES,) or not ocm.flags.c_contiguous):
+            raise ValueError(f"on-chip memory of {ocm.dtype} {ocm.shape}: must be a contiguous uint8 vector of {OCM_BYTES}")
+        if base + len(memory) > (2**32 if ocm is None else OCM_BASE):
             raise ValueError(f"memory of {len(memory)} bytes at {base:#x}: must end within 4 GB")
-        self.config, self.base, self.memory = config, base, memory
+        self.config, self.base, self.memory, self.ocm = config, base, memory, ocm
         self.parameters = p = parameters or MemoryParameters()
         top          = top or PL(config)
         self._lib    = _library(top, name)
         self.registers, self.fields = top.registers()
         self._clock  = self.registers["accelerator_clock"]
         self._hook   = None
-        self._handle = self._lib.pl_open(memory.ctypes.data, len(memory), base, _Parameters(p.bytes_per_second/config.clock_hz,
-            p.read_latency, p.write_latency, p.fifo_beats, p.outstanding, p.seed, p.stall_ar, p.stall_r, p.stall_aw, p.stall_w, p.stall_b))
+        parameters   = _Parameters(p.bytes_per_second/config.clock_hz, p.read_latency, p.write_latency, p.fifo_beats, p.outstanding, p.seed,
+            p.stall_ar, p.stall_r, p.stall_aw, p.stall_w, p.stall_b)
+        self._handle = self._lib.pl_open(memory.ctypes.data, len(memory), base, None if ocm is None else ocm.ctypes.data, parameters)
         self._counters = self._lib.pl_counters(self._handle).contents
 
     def close(self):
