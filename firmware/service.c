@@ -11,8 +11,9 @@
 #include "litetern/formats.h"
 #include "service.h"
 
-#define CONTEXT_GOAL 2048          /* Positions that each of several sessions must get. */
-#define EVENT_ROOM   2             /* Messages that must fit before the engine moves: its event, and an answer. */
+#define CONTEXT_GOAL  2048         /* Positions that each of several sessions must get. */
+#define PROMPT_BROKEN UINT32_MAX   /* Count of a prompt with a hole in it, or too long. */
+#define EVENT_ROOM    2            /* Messages that must fit before the engine moves: its event, and an answer. */
 
 /* Model -----------------------------------------------------------------------------------------*/
 
@@ -189,21 +190,22 @@ static void upload_end(struct service *service)
                    service->config.identity.problem);
 }
 
+/* What is wrong with a prompt is said once, when GENERATE asks for it. */
 static void take_tokens(struct service *service, const struct message_tokens *message, const uint8_t *tokens, uint32_t count)
 {
     struct service_prompt *prompt;
 
-    if (message->session >= SERVICE_SESSIONS_MAX || message->offset > SERVICE_PROMPT_MAX || count > SERVICE_PROMPT_MAX - message->offset) {
-        send_error(service, MESSAGE_TOKENS, message->session, 0, LINK_ERROR_PROMPT, "no such session, or the prompt is too long");
+    if (message->session >= SERVICE_SESSIONS_MAX)
         return;
-    }
     prompt = &service->prompts[message->session];
-    if (message->offset != 0 && message->offset != prompt->count) {
-        send_error(service, MESSAGE_TOKENS, message->session, 0, LINK_ERROR_PROMPT, "tokens of the prompt are missing");
+    if (message->offset == 0)
+        prompt->count = 0;
+    if (message->offset != prompt->count || count > SERVICE_PROMPT_MAX - message->offset) {
+        prompt->count = PROMPT_BROKEN;
         return;
     }
     memcpy(prompt->tokens + message->offset, tokens, count*sizeof(uint32_t));
-    prompt->count = message->offset + count;
+    prompt->count += count;
 }
 
 static void generate(struct service *service, const struct message_generate *message)
@@ -229,8 +231,10 @@ static void generate(struct service *service, const struct message_generate *mes
     }
     prompt = &service->prompts[message->session];
     count  = prompt->count;
+    prompt->count = 0;
     if (count != message->count) {
-        send_error(service, MESSAGE_GENERATE, message->session, message->request, LINK_ERROR_PROMPT, "tokens of the prompt are missing");
+        send_error(service, MESSAGE_GENERATE, message->session, message->request, LINK_ERROR_PROMPT,
+                   "tokens of the prompt are missing, or there are too many");
         return;
     }
     error = engine_generate(service->engine, message->session, prompt->tokens, count, &settings, message->max_tokens);
@@ -238,7 +242,6 @@ static void generate(struct service *service, const struct message_generate *mes
         send_error(service, MESSAGE_GENERATE, message->session, message->request, LINK_ERROR_ENGINE, engine_error_text(error));
         return;
     }
-    prompt->count   = 0;
     prompt->request = message->request;
     prompt->flags   = message->flags;
 }

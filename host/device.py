@@ -83,11 +83,10 @@ def _message(layout, *values):
 
 
 class Device:
-    """transport: see `host.link.Link`. Opens a connection; `identity` is a dict of IDENTITY's members."""
-    def __init__(self, transport, silence=None):
+    """transport, options: see `host.link.Link`. Opens a connection; `identity` is a dict of IDENTITY's members."""
+    def __init__(self, transport, **options):
         self.transport = transport
         self.text      = bytearray()  # Of the console.
-        options        = {} if silence is None else {"silence": silence}
         self.link      = Link(transport, self.text.extend, **options)
         self._request  = 0
         try:
@@ -111,7 +110,7 @@ class Device:
         if type not in LAYOUTS:
             return NAMES.get(type, f"type {type}"), {}, payload
         members, rest = _members(type, payload) if LAYOUTS[type].members else ({}, payload)
-        if NAMES[type] == "ERROR":
+        if NAMES[type] == "ERROR" and members["request"] in (0, self._request):
             error = LinkError(rest.decode("utf-8", "replace"))
             error.members = members
             raise error
@@ -180,6 +179,8 @@ class Device:
         """
         self._request += 1
         tokens = np.asarray(tokens, "<u4")
+        if self.context and len(tokens) > self.context:
+            raise ValueError(f"prompt of {len(tokens)} tokens: the context holds {self.context}")
         for offset in range(0, len(tokens), TOKENS_PER_FRAME):
             self._send("TOKENS", _message(TOKENS, session, offset) + tokens[offset:offset + TOKENS_PER_FRAME].tobytes())
         seed = int(sampling.seed) & (2**64 - 1)

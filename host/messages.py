@@ -78,7 +78,7 @@ UPLOAD_STATUS = Struct("message_upload_status", "Board: where an upload stands."
 UPLOAD_DATA = Struct("message_upload_data", "Host: a chunk; the bytes follow. Answer only where it is out of place: UPLOAD_STATUS.", [
     ("offset", "u4", "Of the first byte."),
 ])
-TOKENS = Struct("message_tokens", "Host: tokens of a prompt; uint32 follow. They wait for GENERATE.", [
+TOKENS = Struct("message_tokens", "Host: tokens of a prompt; uint32 follow. They wait for GENERATE, which has the answer.", [
     ("session", "u4", "Session."),
     ("offset",  "u4", "Number of the first one in the prompt: 0 starts a new prompt."),
 ])

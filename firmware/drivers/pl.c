@@ -31,7 +31,8 @@
 #define RESET_US             10u
 #define MEASURE_US           100u
 #define CLOCK_TOLERANCE_HZ   2000000u
-#define TIMEOUT_US           1000000u  /* Without a result for so long, a list has failed. */
+#define TIMEOUT_US           250000u   /* Without a result for so long, a list has failed. */
+#define ABORT_US             10000u    /* Memory that is silent for longer never answers. */
 
 /* The lanes lie one after another. */
 #define LANE_STRIDE          (CSR_ACCELERATOR_LANE1_CONTROL_ADDR - CSR_ACCELERATOR_LANE0_CONTROL_ADDR)
@@ -172,7 +173,7 @@ static void abort_lane(void *context, uint32_t lane)
 
     (void)context;
     LANE(lane, CONTROL) = CONTROL_ABORT;
-    while (LANE(lane, STATUS) & STATUS_BUSY && timer_us() - begin < TIMEOUT_US)
+    while (LANE(lane, STATUS) & STATUS_BUSY && timer_us() - begin < ABORT_US)
         ;
 }
 

@@ -34,6 +34,7 @@ FINE_SLICE  = 1000                # Instructions between two looks at a PL whose
 LONG_SLICE  = 20000               # For a PL that takes no time.
 POLL_CYCLES = 64                  # PL cycles that a look at a running lane costs the CPU at most.
 IDLE_POLLS  = 64                  # Looks at an empty UART, and nothing else, that make a firmware idle.
+IDLE_SECONDS = 1e-3               # That pass for it then: it can only wait.
 OCM_BASE, OCM_BYTES = 0xFFFC_0000, 0x4_0000
 
 
@@ -279,7 +280,10 @@ class VirtualBoard:
             self.slice()
             if self.uart.sent:
                 return self.uart.take()
-            if self.uart.idle_polls >= IDLE_POLLS or time.monotonic() > end:
+            if self.idle:
+                self.pl.run(int(IDLE_SECONDS*self.slcr.pl_clock_hz), until_idle=False)
+                return b""
+            if time.monotonic() > end:
                 return b""
 
     @property
