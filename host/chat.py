@@ -97,11 +97,10 @@ def statistics_line(conversation, settings):
     parts = [f"{s['tokens']} tokens"]
     if s["tokens_per_s"]:
         parts.append(f"{s['tokens_per_s']:.1f} tok/s here")
-    if s["pl_cycles_per_token"]:
-        parts.append(f"{s['pl_cycles_per_token']:,.0f} PL cycles a token")
-        parts.append(f"{100*s['wall_fraction']:.0f} % of the memory wall")
     if s["board_tokens_per_s"]:
         parts.append(board_speed(conversation, s))
+    if s["pl_cycles_per_token"]:
+        parts.append(f"{s['pl_cycles_per_token']:,.0f} PL cycles a token, {100*s['wall_fraction']:.0f} % of the memory wall")
     if settings.temperature:
         parts.append(f"seed {settings.seed}")
     return " · ".join(parts)
@@ -175,7 +174,7 @@ class Chat:
         self.interactive = sys.stdin.isatty()
 
     def note(self, text):
-        print(terminal.dim(text, sys.stdout), flush=True)
+        print(terminal.dim(terminal.wrap(text, sys.stdout), sys.stdout), flush=True)
 
     def loop(self):
         with terminal.history(COMMANDS):
@@ -235,9 +234,15 @@ class Chat:
             tokens = conversation.encode(line)
         note_unknown(conversation, line)
         settings, words = self.settings.draw(), terminal.Words(sys.stdout)
+        progress = Progress()
         with terminal.Interrupt() as interrupt:
-            for _, text in conversation.answer(tokens, settings, self.settings.values["tokens"], lambda: interrupt.requested):
-                words.write(text)
+            for event, text in conversation.answer(tokens, settings, self.settings.values["tokens"], lambda: interrupt.requested):
+                if event.kind == "prompt" and progress.live:
+                    progress.show("reading", event.prompt_done, event.prompt_tokens)
+                elif text:
+                    progress.end()
+                    words.write(text)
+        progress.end()
         words.end()
         self.note(f"[{statistics_line(conversation, settings)}]")
         if conversation.ended == "eos":
@@ -294,7 +299,7 @@ def main():
                 return run_prompt(conversation, args.prompt, settings, args.json)
             chat = Chat(conversation, settings)
             if chat.interactive:
-                print(f"{model.name} on {describe(device, virtual)}; context {device.context} tokens")
+                print(terminal.wrap(f"{model.name} on {describe(device, virtual)}; context {device.context} tokens", sys.stdout))
                 chat.note("Type the beginning of a text. Enter alone goes on, Ctrl-C stops an answer, /help lists the commands.")
             chat.loop()
     finally:

@@ -12,6 +12,8 @@ import pathlib
 import shutil
 import signal
 import sys
+import termios
+import textwrap
 
 # Words --------------------------------------------------------------------------------------------
 
@@ -60,6 +62,14 @@ class Words:
         self.column, self.blanks = 0, ""
 
 
+def wrap(text, stream):
+    """The text with lines that fit the terminal."""
+    if not stream.isatty():
+        return text
+    width = shutil.get_terminal_size().columns - 1
+    return "\n".join(textwrap.fill(line, width, subsequent_indent=" "*(len(line) - len(line.lstrip()))) for line in text.split("\n"))
+
+
 def dim(text, stream):
     """The text in grey, on a terminal."""
     return f"\x1b[2m{text}\x1b[0m" if stream.isatty() else text
@@ -102,16 +112,24 @@ def history(commands):
 
 
 class Interrupt:
-    """While it lasts, the first Ctrl-C only sets `requested`; the next one ends the program.
+    """While it lasts, the first Ctrl-C only sets `requested`; the next one ends the program. Keys do not echo into the text.
 
     An exception in the middle of an emulated board would leave it in pieces.
     """
     def __enter__(self):
         self.requested = False
         self._previous = signal.signal(signal.SIGINT, self._handle)
+        self._terminal = None
+        if sys.stdin.isatty():
+            self._terminal = termios.tcgetattr(sys.stdin)
+            quiet    = termios.tcgetattr(sys.stdin)
+            quiet[3] &= ~termios.ECHO
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, quiet)
         return self
 
     def __exit__(self, *_):
+        if self._terminal is not None:
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._terminal)
         signal.signal(signal.SIGINT, self._previous)
 
     def _handle(self, number, frame):

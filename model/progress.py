@@ -15,33 +15,54 @@ import time
 
 class Progress:
     """Shows stages on `stream` (stderr, so that stdout stays for results)."""
-    INTERVAL = 0.1  # Seconds between two updates of the line.
-    PATIENCE = 2.0  # Seconds that something may take without a word where there is no terminal.
+    INTERVAL = 0.1  # Seconds between two updates of the line by a stage.
+    PATIENCE = 2.0  # Seconds that `waiting` may take without a word where there is no terminal.
 
     def __init__(self, stream=None):
-        self.stream = stream or sys.stderr
-        self.live   = self.stream.isatty()
-        self.start  = time.monotonic()
-        self.stage  = None
-        self.shown  = 0.0
+        self.stream  = stream or sys.stderr
+        self.live    = self.stream.isatty()
+        self.start   = time.monotonic()
+        self.stage   = None
+        self._share  = ""
+        self._shown  = 0.0
+        self._lock   = threading.Lock()
+        self._ticker = None
+        self._ended  = threading.Event()
 
     def show(self, stage, done=None, total=None):
         """The stage that runs now and, where known, how much of it is done."""
         now = time.monotonic()
-        if stage == self.stage and (not self.live or now - self.shown < self.INTERVAL):
+        if stage == self.stage and (not self.live or now - self._shown < self.INTERVAL):
             return
-        self.stage, self.shown = stage, now
-        if self.live:
-            share = f" {100*done//total:3d} %" if total else ""
-            width = shutil.get_terminal_size().columns - 1
-            self.stream.write("\r\x1b[K" + f"[{now - self.start:3.0f} s] {stage}{share}"[:width])
-        else:
+        self.stage, self._shown = stage, now
+        self._share = f" {100*done//total:3d} %" if total else ""
+        if not self.live:
             self.stream.write(f"{stage}\n")
-        self.stream.flush()
+            self.stream.flush()
+            return
+        self._draw()
+        if self._ticker is None:
+            self._ended.clear()
+            self._ticker = threading.Thread(target=self._tick, daemon=True)
+            self._ticker.start()
+
+    def _draw(self):
+        with self._lock:
+            width = shutil.get_terminal_size().columns - 1
+            self.stream.write("\r\x1b[K" + f"[{time.monotonic() - self.start:3.0f} s] {self.stage}{self._share}"[:width])
+            self.stream.flush()
+
+    def _tick(self):
+        """The seconds go on where a stage says nothing."""
+        while not self._ended.wait(1):
+            self._draw()
 
     def end(self):
         """Clears the line."""
-        if self.live and self.stage is not None:
+        if self._ticker is not None:
+            self._ended.set()
+            self._ticker.join()
+            self._ticker = None
             self.stream.write("\r\x1b[K")
             self.stream.flush()
         self.stage = None
@@ -49,20 +70,16 @@ class Progress:
     @contextlib.contextmanager
     def waiting(self, stage):
         """While something runs that reports nothing: its seconds count on a terminal; elsewhere a line, if it takes long."""
-        ended = threading.Event()
-
-        def tick():
-            if not self.live:
-                ended.wait(self.PATIENCE)
-            while not ended.is_set():
-                self.show(stage)
-                ended.wait(1)
-
-        thread = threading.Thread(target=tick, daemon=True)
-        thread.start()
+        if self.live:
+            self.show(stage)
+            late = None
+        else:
+            late = threading.Timer(self.PATIENCE, self.show, (stage,))
+            late.start()
         try:
             yield
         finally:
-            ended.set()
-            thread.join()
+            if late is not None:
+                late.cancel()
+                late.join()
             self.end()
