@@ -6,6 +6,8 @@
 
 """Ways to a board: its serial port, and the virtual board."""
 
+import socket
+
 import serial
 
 BAUD   = 115200
@@ -19,6 +21,9 @@ class SerialTransport:
             self.serial = serial.serial_for_url(port, baudrate=baud, timeout=0, write_timeout=10)
         except (serial.SerialException, ValueError, OSError) as error:
             raise ValueError(f"serial port {port}: {getattr(error, 'strerror', None) or error}") from None
+        line = getattr(self.serial, "_socket", None)  # Of a socket:// URL. Small frames must not wait for company.
+        if line is not None:
+            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def write(self, data):
         try:
