@@ -20,7 +20,7 @@ setup(
     license          = "BSD-2-Clause",
     python_requires  = ">=3.10",
     packages         = find_packages(include=["cores*", "host*", "model*", "soc*"]),
-    package_data     = {"soc.virtual": ["*.cpp", "*.h"]},
+    package_data     = {"soc.virtual": ["*.c", "*.cpp", "*.h"]},
     install_requires = [
         "numpy==2.2.6",
         "safetensors==0.8.0",

@@ -139,7 +139,10 @@ class Device:
 
     def upload(self, path, progress=lambda done, total: None):
         """Loads an image; goes on where an upload of the same image was cut off. Does nothing where the board holds it already."""
-        data      = Path(path).read_bytes()
+        try:
+            data = Path(path).read_bytes()
+        except OSError as error:
+            raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
         header, _ = read_header(data, path)
         crc       = int(header["header_crc"])
         if len(data) > self.identity["image_limit"]:

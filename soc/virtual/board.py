@@ -145,7 +145,7 @@ class VirtualBoard:
         """What the SD card's script does: image and hand-over to the DDR, caches flushed, firmware started."""
         size = 0
         if image is not None:
-            data = bytes(image) if isinstance(image, (bytes, bytearray, memoryview)) else Path(image).read_bytes()
+            data = image if isinstance(image, bytes) else self._read_file(image)
             size = len(data)
             if IMAGE_BASE + size > DDR_BYTES:
                 raise ValueError(f"image of {size} bytes: the board holds {DDR_BYTES - IMAGE_BASE}")
@@ -153,6 +153,13 @@ class VirtualBoard:
         words = np.array((HANDOVER_MAGIC if handover else 0, size, b"virtual" if handover else b""), HANDOVER.dtype)
         self.cache.preload(HANDOVER_BASE, words.tobytes())
         self.start()
+
+    @staticmethod
+    def _read_file(path):
+        try:
+            return Path(path).read_bytes()
+        except OSError as error:
+            raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
 
     def start(self):
         """A core fresh from its reset jumps to the firmware."""
