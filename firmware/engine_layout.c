@@ -82,11 +82,6 @@ static uint32_t widest(const struct engine *engine)
     return width > engine->q_width ? width : engine->q_width;
 }
 
-static uint32_t passes(const struct engine *engine)
-{
-    return (engine->group + engine->pl.queries_max - 1)/engine->pl.queries_max;
-}
-
 /* Places everything for a context; returns the bytes. */
 static uint64_t place(struct engine *engine, uint64_t arena, uint32_t sessions, uint32_t context)
 {
@@ -107,7 +102,7 @@ static uint64_t place(struct engine *engine, uint64_t arena, uint32_t sessions, 
         rows = rows > group->rows ? rows : group->rows;
     }
     engine->lists      = carve(&carver, ((uint64_t)h->layers*GROUP_HEAD + 1)*ENGINE_PORTS_MAX*2*BEAT_BYTES);
-    engine->unit_count = h->kv_heads*passes(engine);
+    engine->unit_count = h->kv_heads*engine_passes(engine);
     engine->units      = carve(&carver, (uint64_t)engine->unit_count*sizeof(struct engine_unit));
     record             = BEAT_BYTES + (size_t)engine->pl.queries_max*(BEAT_BYTES + h->head_dim);
     for (uint32_t i = 0; i < engine->unit_count; i++) {

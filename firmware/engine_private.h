@@ -22,6 +22,7 @@
 /* Rows of one cache line of int32 results. */
 #define ENGINE_LINE_ROWS  (ENGINE_LINE/4)
 
+/* In the order of enum engine_part, which has the attention besides. */
 enum engine_group_kind { GROUP_QKV, GROUP_O, GROUP_GATE_UP, GROUP_DOWN, GROUP_HEAD, GROUPS };
 
 /* A matmul group: rows are split over the ports at a line of results. */
@@ -90,6 +91,8 @@ struct engine {
     float    step;                         /* Of the x that the PL works on. */
     float    scale[3];                     /* Section scale × step. */
     uint32_t activated_rows;
+    uint32_t next_head[ENGINE_PORTS_MAX];  /* Of q, k, v: first one of each port that is not worked on. */
+    uint32_t second_head;                  /* Where the second port began. */
     struct engine_lane lane[ENGINE_PORTS_MAX];
     uint32_t last_news, started;           /* microseconds(). */
     uint32_t failed;                       /* enum engine_error of the part in progress. */
@@ -105,9 +108,27 @@ void engine_token_begin(struct engine *engine, uint32_t token);
 /* Works on what has landed, starts what can start; returns 1 when the token is through (or failed). */
 int engine_token_poll(struct engine *engine);
 
+/* engine_results.c: takes what a port has delivered of a matmul group or of the attention. */
+void engine_take_rows(struct engine *engine, uint32_t port);
+void engine_take_units(struct engine *engine, uint32_t port);
+
+/* Heads of q, k, v are worked on as they land: before the group starts, and after its last row. */
+void engine_begin_heads(struct engine *engine);
+void engine_finish_heads(struct engine *engine);
+
 /* engine_lists.c: descriptors and headers. */
 void engine_build_lists(struct engine *engine);
 void engine_patch_position(struct engine *engine, struct engine_session *session, uint32_t positions);
+
+static inline uint32_t engine_group_of_part(uint32_t part)
+{
+    return part - (part > ENGINE_PART_ATTENTION);
+}
+
+static inline const struct engine_group *engine_part_group(const struct engine *engine)
+{
+    return &engine->groups[engine_group_of_part(engine->part)];
+}
 
 static inline uint32_t engine_bus(const struct engine *engine, const void *pointer)
 {
@@ -123,6 +144,18 @@ static inline const float *engine_floats(const struct engine *engine, uint32_t o
 static inline uint64_t *engine_group_list(const struct engine *engine, uint32_t layer, uint32_t group, uint32_t port)
 {
     return engine->lists + ((layer*GROUP_HEAD + (group == GROUP_HEAD ? 0 : group))*ENGINE_PORTS_MAX + port)*2;
+}
+
+/* Attention passes that the query heads of a KV head take. */
+static inline uint32_t engine_passes(const struct engine *engine)
+{
+    return (engine->group + engine->pl.queries_max - 1)/engine->pl.queries_max;
+}
+
+/* Index of the unit of a query head. */
+static inline uint32_t engine_unit_of(const struct engine *engine, uint32_t head)
+{
+    return head/engine->group*engine_passes(engine) + head % engine->group/engine->pl.queries_max;
 }
 
 /* Keys (values: half = 1) of a KV head. */
