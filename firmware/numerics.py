@@ -55,7 +55,3 @@ def numerics_header():
     for section, values in constants():
         lines += ["", f"/* {section} */", *(_define(name, value) for name, value in values)]
     return "\n".join([*lines, "", "#endif", ""])
-
-
-if __name__ == "__main__":
-    print(numerics_header(), end="")
