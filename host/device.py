@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from host.link import Link, LinkError
+from host.link import SILENCE, Link, LinkError
 from host.messages import (GENERATE, GENERATE_LOGITS, HELLO, LAYOUTS, NAMES, PARTS, PROTOCOL_VERSION, PROTOCOL_VERSION_MIN, SESSION, TOKENS,
     TOKENS_PER_FRAME, UPLOAD_BEGIN, UPLOAD_CHUNK, UPLOAD_DATA, VALUES)
 from host.transport import open_transport
@@ -27,6 +27,7 @@ from model.image import read_header
 ENDS    = ("", "eos", "length", "context", "stopped")  # enum engine_end.
 ANSWER  = 30.0   # Seconds that a board may take for an answer that is not a token's.
 LOADING = 120.0  # Seconds for checking a large image.
+CHECKED = 1e6    # Bytes of an image that the slowest emulated CPU checks in a second.
 
 # Values -------------------------------------------------------------------------------------------
 
@@ -160,8 +161,10 @@ class Device:
                 name, members, _ = self._next(time.monotonic() + ANSWER)
                 if name == "UPLOAD_STATUS":
                     offset = members["offset"]
+        silence, self.link.silence = self.link.silence, max(self.link.silence, LOADING)  # It checks every byte first.
         self._send("UPLOAD_END")
         self.identity = self._expect("IDENTITY", LOADING)
+        self.link.silence = silence
 
     # Sessions -------------------------------------------------------------------------------------
 
@@ -250,7 +253,8 @@ def open_device(name, pl="rtl", image=None, progress=lambda done, total: None, *
     """The `Device` behind a board's name, holding `image` (path) where one is given: by the virtual board's boot script, or by upload."""
     virtual   = name == "virtual"
     transport = open_transport(name, pl, image if virtual else None, **options)
-    device    = Device(transport)
+    # An emulated CPU needs its time for checking the image before it answers.
+    device    = Device(transport, silence=SILENCE + (Path(image).stat().st_size/CHECKED if virtual and image is not None else 0))
     try:
         if virtual and device.identity["problem"]:
             raise ValueError(f"{image}: the board refuses it: {device.identity['problem']}")

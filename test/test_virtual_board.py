@@ -297,6 +297,35 @@ def test_a_bad_line_changes_nothing(path, seed):
         assert device.transport.spoiled > 3
 
 
+@pytest.mark.parametrize("pl", ["none", "c"])
+def test_the_fifo_of_a_real_line_never_overruns(path, pl):
+    """At the console's rate the firmware looks often enough, even where it computes everything itself."""
+    board = VirtualBoard(path, pl=pl)
+    board.uart.baud = 115200
+    with Device(board) as device:
+        assert tokens_of(device.generate(PROMPT*5, GREEDY, 6)) == reference(PROMPT*5, 6)[0]
+        assert device.stats()["line_errors"] == 0
+
+
+def test_overruns_are_counted_and_healed(path):
+    """Every other long frame comes faster than the firmware can look."""
+    board, long = VirtualBoard(path, pl="c"), [0]
+
+    def hasty(data):
+        long[0] += len(data) > 90
+        board.uart.baud = 60_000_000 if len(data) > 90 and long[0] % 2 else None
+        VirtualBoard.write(board, data)
+        while board.uart.baud and board.uart.waiting:
+            board.slice()
+
+    with Device(board, clock=lambda: 4*time.monotonic(), silence=300) as device:
+        board.write = hasty
+        for count in range(1, 6):
+            device.reset()
+            assert tokens_of(device.generate(PROMPT*5, GREEDY, count)) == reference(PROMPT*5, count)[0]
+        assert device.stats()["line_errors"] > 0
+
+
 def test_over_tcp_as_a_serial_port(path):
     board, stop = VirtualBoard(path, pl="c"), threading.Event()
     with board, socket.create_server(("127.0.0.1", 0)) as listener:

@@ -122,7 +122,7 @@ class VirtualBoard:
         self.elf   = read_elf(elf or build.build_elf())
         self.cache = CacheModel(DDR_BYTES, seed)
         self.pl    = self._make_pl(pl, seed)
-        self.slcr, self.devc, self.uart = SLCR(), DevC(int(pl != "none")), UART()
+        self.slcr, self.devc, self.uart = SLCR(), DevC(int(pl != "none")), UART(self.seconds)
         self._slice                     = FINE_SLICE if pl == "rtl" else LONG_SLICE
         self._seconds, self._cycles     = 0.0, 0
         self._behind                    = 0.0  # Cycles that the PL still has to run for what the CPU has done.

@@ -9,6 +9,7 @@
 from collections import deque
 
 FIFO_BYTES = 64
+BITS       = 10  # Of a byte on the line.
 
 CONTROL, INT_STATUS, STATUS, FIFO = 0x00, 0x14, 0x2C, 0x30
 STATUS_RX_EMPTY, STATUS_RX_FULL, STATUS_TX_EMPTY = 0x02, 0x04, 0x08
@@ -16,33 +17,31 @@ CONTROL_RESET, CONTROL_ENABLE, CONTROL_MASK, INT_OVERRUN = 0x03, 0x14, 0x3C, 0x2
 
 
 class UART:
-    """The line is as fast as its ends: bytes wait outside until the receive FIFO has room, and leave at once.
+    """seconds : function that returns the board's time; `baud` needs it.
 
-    overrun : bytes arrive whether there is room or not, as on a real line.
+    baud : None for a line as fast as its ends: bytes wait outside until the receive FIFO has room. Else they arrive at that rate, room or not.
     """
     BASE, SIZE = 0xE000_0000, 0x1000
 
-    def __init__(self):
+    def __init__(self, seconds=None):
+        self.seconds    = seconds
+        self.baud       = None
         self.registers  = {}
         self.waiting    = deque()      # From the host, not in the FIFO yet.
         self.fifo       = deque()
         self.sent       = bytearray()  # From the firmware.
-        self.overrun    = False
         self.idle_polls = 0            # Times in a row that the firmware looked and found nothing.
         self.on_idle    = lambda: None
+        self._arrived   = 0.0          # Time up to which bytes have arrived.
 
     # Host's side ----------------------------------------------------------------------------------
 
     def put(self, data):
         """Bytes towards the firmware."""
         self.idle_polls = 0
-        if self.overrun:
-            room = FIFO_BYTES - len(self.fifo)
-            self.fifo.extend(data[:room])
-            if len(data) > room:
-                self.registers[INT_STATUS] = self.registers.get(INT_STATUS, 0) | INT_OVERRUN
-        else:
-            self.waiting.extend(data)
+        if self.baud and not self.waiting:
+            self._arrived = self.seconds()
+        self.waiting.extend(data)
 
     def take(self):
         """All bytes from the firmware so far."""
@@ -51,15 +50,33 @@ class UART:
 
     # CPU's side -----------------------------------------------------------------------------------
 
+    def _arrive(self):
+        """Bytes from the host reach the FIFO."""
+        fifo, waiting = self.fifo, self.waiting
+        if self.baud is None:
+            while waiting and len(fifo) < FIFO_BYTES:
+                fifo.append(waiting.popleft())
+            return
+        byte  = BITS/self.baud
+        count = int((self.seconds() - self._arrived)/byte)
+        self._arrived += count*byte
+        for _ in range(min(count, len(waiting))):
+            if len(fifo) < FIFO_BYTES:
+                fifo.append(waiting.popleft())
+            else:
+                waiting.popleft()
+                self.registers[INT_STATUS] = self.registers.get(INT_STATUS, 0) | INT_OVERRUN
+
     def read(self, offset):
         if offset == STATUS:
             fifo = self.fifo
-            while self.waiting and len(fifo) < FIFO_BYTES:
-                fifo.append(self.waiting.popleft())
+            if self.waiting:
+                self._arrive()
             if fifo:
                 return STATUS_TX_EMPTY | (STATUS_RX_FULL if len(fifo) == FIFO_BYTES else 0)
-            self.idle_polls += 1
-            self.on_idle()
+            if not self.waiting:
+                self.idle_polls += 1
+                self.on_idle()
             return STATUS_TX_EMPTY | STATUS_RX_EMPTY
         if offset == FIFO:
             self.idle_polls = 0
