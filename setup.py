@@ -8,6 +8,9 @@
 
 from setuptools import find_packages, setup
 
+# What LiteX's simulator of a SoC needs: soft CPU, analyzer, network tap.
+SIM = ["litescope==2024.12", "pythondata-cpu-vexriscv==1.0.1.post407", "pythondata-misc-tapcfg==0.0.post517"]
+
 # Versions are pinned: cycles, LUTs and the simulator's build depend on them.
 TRAIN   = ["torch==2.13.0"]
 CONVERT = ["gguf==0.19.0", "sentencepiece==0.2.3"]         # GGUF files and SentencePiece models.

@@ -31,9 +31,14 @@ ROOT   = pathlib.Path(__file__).resolve().parent.parent
 VENV   = ROOT/".venv"
 OLDEST = (3, 10)
 
-# What pip cannot bring, by extra: (command, Debian package, what it is for).
+# What pip cannot bring, by extra: (command or header, Debian package, what it is for).
+SIM_LIBRARIES = [
+    ("/usr/include/event2/event.h",  "libevent-dev",  "LiteX's simulator"),
+    ("/usr/include/json-c/json.h",   "libjson-c-dev", "LiteX's simulator"),
+]
 SYSTEM_TOOLS = {
-    "test": [("arm-none-eabi-gcc", "gcc-arm-none-eabi", "the second ARM compiler")],
+    "sim":  SIM_LIBRARIES,
+    "test": [("arm-none-eabi-gcc", "gcc-arm-none-eabi", "the second ARM compiler"), *SIM_LIBRARIES],
 }
 
 APT_TIMEOUT = 1800  # Seconds.
@@ -110,7 +115,7 @@ def make(extras=()):
             "(`make PYTHON=python3.x ...` chooses another one)")
     for extra in extras:
         for command, package, purpose in SYSTEM_TOOLS.get(extra, ()):
-            if shutil.which(command) is None:
+            if shutil.which(command) is None and not pathlib.Path(command).is_file():
                 _apt([package], purpose)
     # The stamp holds the recipe and the extras that are there: those stay when others are asked for.
     stamp, recipe = VENV/".made", _recipe()
