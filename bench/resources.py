@@ -20,14 +20,11 @@ import sys
 
 from dataclasses import dataclass, field
 
-from migen import Module
-
 from bench.table import Row, parser, show
 from cores.attention import Attention
 from cores.matmul import Matmul
 from soc.accelerator import AcceleratorConfig
-from soc.pl import PL
-from soc.verilate import to_verilog
+from soc.netlist import core_verilog, pl_verilog
 from soc.yosys import synthesize
 
 CHIP_LUTS = 53200  # xc7z020.
@@ -37,7 +34,7 @@ CHIP_LUTS = 53200  # xc7z020.
 
 @dataclass
 class Design:
-    """verilog(): text of a module called as `name` with _ for dots; figures: what rows show; reference: {figure: value}; note: of its units."""
+    """verilog(): text of a module called as `name` with _ for dots; reference: {figure: value}; note: added to those rows' units."""
     name      : str
     verilog   : object
     figures   : tuple = ("lut", "ff", "dsp", "bram36", "levels")
@@ -45,28 +42,12 @@ class Design:
     note      : str   = ""
 
 
-def core_verilog(build, name):
-    """Verilog of a core with the ports that its neighbours see."""
-    top, core = Module(), build()
-    top.submodules.core = core
-    ios = {"idle": core.idle, "error": core.error}
-    for text in ("sink", "source"):
-        ios |= {f"{text}_{part}": getattr(getattr(core, text), part) for part in ("valid", "ready", "last", "data")}
-    for text, signal in ios.items():
-        signal.name_override = text
-    return to_verilog(top, ios.values(), name)
-
-
 def core(name, build, **reference):
     return Design(f"core.{name}", lambda: core_verilog(build, f"core_{name}"), reference=reference)
 
 
 def chip(name, figures, reference={}, note="", **config):
-    def verilog():
-        pl = PL(AcceleratorConfig(**config))
-        pl.finalize()
-        return to_verilog(pl, pl.ports().values(), f"chip_{name}")
-    return Design(f"chip.{name}", verilog, figures, reference, note)
+    return Design(f"chip.{name}", lambda: pl_verilog(AcceleratorConfig(**config), f"chip_{name}"), figures, reference, note)
 
 
 DESIGNS = (
@@ -94,9 +75,13 @@ def measure(design):
     paths   = netlist.deepest()
     figures = {**netlist.resources(), "lut_percent": 100*netlist.lut/CHIP_LUTS, "levels": paths[0].levels}
     units   = {"lut_percent": "% of xc7z020", "levels": "LUTs + carry chains"}
-    rows    = {"chip.n1.levels": "chip.levels"}
-    return [Row(rows.get(f"{design.name}.{figure}", f"{design.name}.{figure}"), units.get(figure, figure) + (design.note if figure in design.reference else ""),
-        design.reference.get(figure), figures[figure]) for figure in design.figures], paths
+    renamed = {"chip.n1.levels": "chip.levels"}
+    rows    = []
+    for figure in design.figures:
+        row  = f"{design.name}.{figure}"
+        unit = units.get(figure, figure) + (design.note if figure in design.reference else "")
+        rows.append(Row(renamed.get(row, row), unit, design.reference.get(figure), figures[figure]))
+    return rows, paths
 
 # Main ---------------------------------------------------------------------------------------------
 

@@ -171,7 +171,8 @@ class Matmul(LiteXModule):
         for name in ["vectors_log2"]*(vectors > 1) + ["reduce", "topk"]*with_reduce:
             self.comb += getattr(fifo.sink, name).eq(delayed(self, getattr(control, name), latency + 1))
         self.sync  += sink.ready.eq(fifo.level < ROW_FIFO_DEPTH//2)
-        outputs_idle = packer.idle
+        self.buffer = buffer = stream.Buffer(data_layout())
+        quiet       = packer.idle & ~buffer.source.valid
         if with_reduce:
             self.reducer = reducer = RowReducer(vectors, width, topk_max)
             self.comb   += [
@@ -182,15 +183,18 @@ class Matmul(LiteXModule):
                     fifo.source.connect(reducer.sink),
                 ),
                 If(reducer.source.valid,
-                    reducer.source.connect(source),
+                    reducer.source.connect(buffer.sink),
                 ).Else(
-                    packer.source.connect(source),
+                    packer.source.connect(buffer.sink),
                 ),
             ]
-            outputs_idle = packer.idle & reducer.idle
+            quiet = quiet & reducer.idle
         else:
             self.comb += [
                 fifo.source.connect(packer.sink),
-                packer.source.connect(source),
+                packer.source.connect(buffer.sink),
             ]
-        self.comb += idle.eq(control.idle & (Cat(*ends) == 0) & ~fifo.source.valid & outputs_idle)
+        self.comb += [
+            buffer.source.connect(source),
+            idle.eq(control.idle & (Cat(*ends) == 0) & ~fifo.source.valid & quiet),
+        ]

@@ -42,7 +42,7 @@ class MatmulControl(LiteXModule):
     depth       : words of the x buffer.
 
     In the cycle of the beat: `x_write` (a bit a vector), `bank`, `address`, `weights` (the beat holds weights of a group that was not
-    refused), `row_end` and `group_end` (its last row's end). From the cycle after the header: `is_int8`, `vectors_log2`, `reduce`, `topk`.
+    refused), `row_end`, and at a row's end `group_end`. From the cycle after the header: `is_int8`, `vectors_log2`, `reduce`, `topk`.
     """
     def __init__(self, beat, beats_max, vectors_max, topk_max, depth):
         self.x_write      = Signal(max(vectors_max.values()))
@@ -111,7 +111,7 @@ class MatmulControl(LiteXModule):
             body_end.eq(end & Mux(x_phase, (vectors_left == 1) & ~has_rows, rows_left == 1)),
             self.x_write.eq(x_select & Replicate(beat.valid & x_phase, len(x_select))),
             self.weights.eq(beat.valid & rows_phase & ~refused),
-            self.group_end.eq(self.weights & (body_end | beat.last)),
+            self.group_end.eq((rows_left == 1) | beat.last),
             self.row_end.eq(self.weights & (end | beat.last)),
         ]
         self.sync += [

@@ -92,7 +92,7 @@ class Netlist:
 
         def inputs(cell, port, index):
             for name, direction in cell["port_directions"].items():
-                if direction != "input" or name in ("WCLK", "WE", "D", "DI") and cell["type"].startswith("RAM") or re.match(r"DI[A-D]$", name):
+                if direction != "input" or cell["type"].startswith("RAM") and re.fullmatch(r"WCLK|WE|D|DI[A-D]", name):  # Written, not read.
                     continue
                 for i, bit in enumerate(cell["connections"][name]):
                     if cell["type"] != "CARRY4" or i <= index:  # A carry never runs down.
@@ -143,8 +143,8 @@ class Netlist:
     def _register(self, name, port):
         """Readable name of a pin: the net that the cell drives."""
         cell    = self.cells[name]
-        outputs = [self.names.get(bit, name) for p, d in sorted(cell["port_directions"].items()) if d == "output" for bit in cell["connections"][p]]
-        return f"{outputs[0] if outputs else name}.{port} ({cell['type']})"
+        outputs = [bit for p, d in sorted(cell["port_directions"].items()) if d == "output" for bit in cell["connections"][p]]
+        return f"{self.names.get(outputs[0], name) if outputs else name}.{port} ({cell['type']})"
 
 # Synthesis ----------------------------------------------------------------------------------------
 

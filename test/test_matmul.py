@@ -231,7 +231,13 @@ def test_shortlist(order, topk):
     rng = np.random.default_rng(12)
     for rows in (1, 2, topk, topk + 1, 700):
         i      = np.arange(rows)
-        values = {"rising": i*254//rows - 127, "falling": 127 - i*254//rows, "equal": 0*i - 5, "saw": i % 7, "random": rng.integers(-127, 128, rows)}[order]
+        values = {
+            "rising"  : i*254//rows - 127,
+            "falling" : 127 - i*254//rows,
+            "equal"   : 0*i - 5,
+            "saw"     : i % 7,
+            "random"  : rng.integers(-127, 128, rows),
+        }[order]
         check(bench("one"), ordered(values, topk) + group(rng), stall=0.3*(rows == 2))
 
 
