@@ -21,11 +21,11 @@ import sys
 
 import numpy as np
 
-from bench.lanes import Step
 from bench.table import Row, parser, show
 from soc.accelerator import AcceleratorConfig
 from soc.virtual.driver import Driver
 from soc.virtual.pl import OCM_BASE, OCM_BYTES, RtlPL
+from soc.virtual.steps import Step
 from soc.virtual.workload import Arena, Group, Head
 
 HIDDEN, FFN, LAYERS, HEADS, HEAD_DIM, VOCABULARY = 1536, 4096, 24, 16, 96, 32002

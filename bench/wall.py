@@ -23,11 +23,11 @@ from dataclasses import replace
 import numpy as np
 
 from bench.bitnet_large import HEADS, HEAD_DIM, LAYER
-from bench.lanes import Step
 from bench.table import Row, parser, show
 from soc.accelerator import AcceleratorConfig
 from soc.virtual.driver import Driver
 from soc.virtual.pl import DDR_BYTES_PER_SECOND, RtlPL
+from soc.virtual.steps import Step
 from soc.virtual.workload import Arena, Group, Head
 
 PROBE_HZ = 1e9/7  # The reference's probe ran at 142.86 MHz.
