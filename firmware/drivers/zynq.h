@@ -10,9 +10,7 @@
 #ifndef ZYNQ_H
 #define ZYNQ_H
 
-#include <stdint.h>
-
-#define REGISTER(address) (*(volatile uint32_t *)(uintptr_t)(address))
+#include "bus.h"
 
 #define UART0_BASE        0xE0000000u
 #define SLCR_BASE         0xF8000000u
@@ -23,10 +21,5 @@
 
 #define PS_CLOCK_HZ       50000000u   /* Crystal of the PYNQ-Z1. */
 #define TIMER_CLOCK_HZ    325000000u  /* Half the CPU's clock. */
-
-static inline void barrier(void)
-{
-    __asm__ volatile("dsb" ::: "memory");
-}
 
 #endif

@@ -1,0 +1,114 @@
+/*
+ * This file is part of LiteTern.
+ *
+ * Copyright (c) 2026 LiteTern developers
+ * SPDX-License-Identifier: BSD-2-Clause
+ */
+
+#define CONFIG_CPU_NOP "nop"       /* The registers' header asks for it. */
+#include <generated/csr.h>
+
+#include "accelerator.h"
+#include "bus.h"
+#include "cache.h"
+#include "litetern/memory.h"
+#include "timer.h"
+
+#define TIMEOUT_US           250000u   /* Without a result for so long, a list has failed. */
+#define ABORT_US             10000u    /* Memory that is silent for longer never answers. */
+
+/* The lanes lie one after another. */
+#ifdef CSR_ACCELERATOR_LANE1_CONTROL_ADDR
+#define LANE_STRIDE          (CSR_ACCELERATOR_LANE1_CONTROL_ADDR - CSR_ACCELERATOR_LANE0_CONTROL_ADDR)
+#else
+#define LANE_STRIDE          0
+#endif
+#define LANE(lane, name)     REGISTER(CSR_ACCELERATOR_LANE0_##name##_ADDR + (lane)*LANE_STRIDE)
+#define STATUS_BUSY          (1u << CSR_ACCELERATOR_LANE0_STATUS_BUSY_OFFSET)
+#define STATUS_DONE          (1u << CSR_ACCELERATOR_LANE0_STATUS_DONE_OFFSET)
+#define STATUS_ERROR         (1u << CSR_ACCELERATOR_LANE0_STATUS_ERROR_OFFSET)
+#define CONTROL_START        (1u << CSR_ACCELERATOR_LANE0_CONTROL_START_OFFSET)
+#define CONTROL_ABORT        (1u << CSR_ACCELERATOR_LANE0_CONTROL_ABORT_OFFSET)
+#define CONTROL_CORE         CSR_ACCELERATOR_LANE0_CONTROL_CORE_OFFSET
+
+int accelerator_identify(uint32_t *version)
+{
+    if (REGISTER(CSR_ACCELERATOR_IDENTITY_ADDR) != PL_IDENTITY)
+        return 0;
+    *version = REGISTER(CSR_ACCELERATOR_VERSION_ADDR);
+    return *version >> 16 == PL_VERSION_MAJOR;
+}
+
+/* Lanes -----------------------------------------------------------------------------------------*/
+
+static void start(void *context, uint32_t lane, uint32_t core, uint32_t list, uint32_t destination, uint32_t limit)
+{
+    (void)context;
+    LANE(lane, LIST_ADDRESS)      = list;
+    LANE(lane, DESTINATION)       = destination;
+    LANE(lane, DESTINATION_LIMIT) = limit;
+    barrier();
+    LANE(lane, CONTROL)           = CONTROL_START | core << CONTROL_CORE;
+}
+
+static uint32_t progress(void *context, uint32_t lane)
+{
+    (void)context;
+    return LANE(lane, RESULTS);
+}
+
+static uint32_t status(void *context, uint32_t lane)
+{
+    uint32_t word = LANE(lane, STATUS);
+
+    if (word & STATUS_BUSY || !(word & STATUS_DONE))
+        return ENGINE_PL_BUSY;
+    if (!(word & STATUS_ERROR))
+        return ENGINE_PL_DONE;
+    (*(uint32_t *)context)++;
+    return ENGINE_PL_ERROR;
+}
+
+static uint32_t cycles(void *context, uint32_t lane)
+{
+    (void)context;
+    return LANE(lane, CYCLES);
+}
+
+/* Waits until the lane is free: nothing may land in memory that its owner takes back. */
+static void abort_lane(void *context, uint32_t lane)
+{
+    uint32_t begin = timer_us();
+
+    (void)context;
+    LANE(lane, CONTROL) = CONTROL_ABORT;
+    while (LANE(lane, STATUS) & STATUS_BUSY && timer_us() - begin < ABORT_US)
+        ;
+}
+
+void accelerator_engine(struct engine_pl *engine_pl, uint32_t *errors)
+{
+    uint32_t lanes     = REGISTER(CSR_ACCELERATOR_LANES_ADDR);
+    uint32_t matmul    = REGISTER(CSR_ACCELERATOR_MATMUL_ADDR);
+    uint32_t attention = REGISTER(CSR_ACCELERATOR_ATTENTION_ADDR);
+
+    *engine_pl = (struct engine_pl){
+        .context         = errors,
+        .memory          = 0,
+        .ports           = lanes >> CSR_ACCELERATOR_LANES_PORTS_OFFSET & ((1u << CSR_ACCELERATOR_LANES_PORTS_SIZE) - 1),
+        .queries_max     = attention >> CSR_ACCELERATOR_ATTENTION_QUERIES_MAX_OFFSET & ((1u << CSR_ACCELERATOR_ATTENTION_QUERIES_MAX_SIZE) - 1),
+        .rows_max        = attention >> CSR_ACCELERATOR_ATTENTION_ROWS_MAX_OFFSET & ((1u << CSR_ACCELERATOR_ATTENTION_ROWS_MAX_SIZE) - 1),
+        .row_weights_max = matmul >> CSR_ACCELERATOR_MATMUL_ROW_WEIGHTS_MAX_OFFSET & ((1u << CSR_ACCELERATOR_MATMUL_ROW_WEIGHTS_MAX_SIZE) - 1),
+        .timeout_us      = TIMEOUT_US,
+        .start           = start,
+        .progress        = progress,
+        .status          = status,
+        .cycles          = cycles,
+        .abort           = abort_lane,
+        .clean           = cache_clean,
+        .invalidate      = cache_invalidate,
+        .microseconds    = timer_us,
+    };
+    if (engine_pl->ports > ENGINE_PORTS_MAX)
+        engine_pl->ports = ENGINE_PORTS_MAX;
+}
