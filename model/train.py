@@ -16,6 +16,10 @@ The learning rate stays constant, then falls linearly over the last `--decay` of
 a resume with another `--tokens` plans the fall anew.
 """
 
+if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
+    import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
+    from model import environment; environment.enter("torch", "safetensors", "tokenizers", extra="train")
+
 import argparse
 import csv
 import math
@@ -25,10 +29,7 @@ import signal
 import sys
 import time
 
-try:
-    import torch
-except ImportError:
-    sys.exit("train.py: PyTorch is missing; it comes with the extra: pip install -e .[train]")
+import torch
 
 from model import train_export, train_text
 from model.network import Network, Shape

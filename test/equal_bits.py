@@ -8,6 +8,10 @@
 
 """Logits of greedy tokens, equal bit for bit: numpy, C on the host, on ARMv7 NEON and AArch64, the firmware on the virtual board."""
 
+if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
+    import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
+    from model import environment; environment.enter("numpy", "tokenizers", "unicorn")
+
 import argparse
 import sys
 import tempfile
