@@ -264,7 +264,7 @@ def arguments():
     add("--json",  action="store_true",               help="With --prompt: one JSON object a token and one with the totals.")
     add("--tokens", type=int,                         help="Longest answer. Default: as many as the context holds.")
     add("--greedy", action="store_true",              help="Always the most likely token (temperature 0).")
-    for name, text in (("temperature", "0 is greedy"), ("top_k", "0 looks at all"), ("top_p", "1 looks at all"),
+    for name, text in (("temperature", "0 is greedy"), ("top_k", "0 looks at the best 256"), ("top_p", "1 looks at all"),
         ("repetition_penalty", "1 is none"), ("seed", "the same seed, the same story")):
         default = Settings.DEFAULTS[name]
         add(f"--{name.replace('_', '-')}", default=default, help=f"Sampling; {text}."
