@@ -200,6 +200,16 @@ def test_board_that_does_not_answer(image, monkeypatch, capsys):
     assert status == 1 and err == "chat.py: the board has stopped answering (nothing for 1 s)"
 
 
+def test_image_too_large_for_the_board(image, monkeypatch, capsys):
+    def small(*_):
+        device = Device(VirtualBoard(pl="none"))
+        device.identity["image_limit"] = 1000
+        return device
+    monkeypatch.setattr(chat, "open_device", small)
+    status, out, err = run(monkeypatch, capsys, "--model", image, "--prompt", PROMPT)
+    assert (status, out) == (1, "") and err == f"chat.py: {image}: {image.stat().st_size} bytes, the board holds 1000"
+
+
 def test_no_such_port(image, monkeypatch, capsys):
     for port in ("/dev/no-such-port", "socket://127.0.0.1:1", "nonsense://x"):
         status, out, err = run(monkeypatch, capsys, "--board", f"serial:{port}", "--model", image, "--prompt", PROMPT)
