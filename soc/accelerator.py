@@ -111,10 +111,14 @@ class Lane(LiteXModule):
             *((name, errors) for name, (_, errors) in cores.items()),
         ]
         errors = [(f"{part}_{name}", text) for part, names in flags for name, text in _described(names)]
+        if len(errors) > 24:
+            raise ValueError(f"{len(errors)} error bits ({', '.join(name for name, _ in errors)}): the status register has room for 24")
         self._status = CSRStatus(description="State of the lane. Error bits are cleared by the doorbell.", fields=[
             CSRField("busy",     size=1, offset=0, description="A list runs."),
-            CSRField("done",     size=1, offset=1, description="The last list has ended and its results are acknowledged, or an error bit tells why not."),
-            CSRField("draining", size=1, offset=2, description="Bursts of an aborted list are still on their way; the next doorbell waits for them."),
+            CSRField("done",     size=1, offset=1, description="The last list has ended and its results are acknowledged, or an error bit "
+                                                               "tells why not."),
+            CSRField("draining", size=1, offset=2, description="Bursts of an aborted list are still on their way; the next doorbell waits "
+                                                               "for them."),
             CSRField("error",    size=1, offset=3, description="Some error bit is set."),
             CSRField("aborted",  size=1, offset=4, description="The list was stopped by abort."),
             *(CSRField(name, size=1, offset=8 + i, description=text) for i, (name, text) in enumerate(errors)),

@@ -66,7 +66,6 @@ class Bench:
 
     async def copy(self, pieces, target, core):
         """Runs a list of (address, beats) and compares the target and the guards around it."""
-        expected = b""
         for address, beats in pieces:
             self.ram.write(address, self.random.randbytes(8*beats))
         words = [address | beats << 35 | (i == len(pieces) - 1) for i, (address, beats) in enumerate(pieces)]
@@ -74,7 +73,8 @@ class Bench:
         expected = b"".join(self.ram.read(address, 8*beats) for address, beats in pieces)
         guard    = b"\xa5"*GUARD
         self.ram.write(target - GUARD, guard + bytes(len(expected)) + guard)
-        for name, value in (("list_address", LIST), ("destination", target), ("destination_limit", len(expected)), ("control", 1 | core << 4)):
+        registers = {"list_address": LIST, "destination": target, "destination_limit": len(expected), "control": 1 | core << 4}
+        for name, value in registers.items():
             await self.write(f"lane0_{name}", value)
         for _ in range(LIMIT):
             await ClockCycles(self.dut.sys_clk, 50)

@@ -168,8 +168,7 @@ def test_both_lanes_and_stalls(bench, seed):
 def test_probe(bench):
     data = bench.rng.integers(0, 256, 80000, dtype=np.uint8)
     piece = bench.arena.put(data)
-    target, _ = bench.start(0, "probe", [], [piece])
-    bench.driver.write("lane0_destination_limit", 8)
+    target, _ = bench.start(0, "probe", [], [piece])  # Without room for the sum.
     assert bench.driver.wait(0).flags == {"done", "error", "writer_overrun"}
     bench.driver.start(0, "probe", bench.arena.next - 8, target, 8)
     assert bench.driver.wait(0).flags == {"done"}

@@ -65,7 +65,9 @@ def test_foreign_models(monkeypatch):
     runner = get_runner("verilator")
     runner.build(sources=[folder/"top.v"], hdl_toplevel="axi_top", build_dir=folder/"sim", always=True, timescale=("1ns", "1ps"),
         build_args=["-Wno-fatal", "-Wno-lint", "-Wno-style"], log_file=folder/"build.log")
-    results = runner.test(hdl_toplevel="axi_top", test_module="axi_bench", build_dir=folder/"sim", test_dir=folder, log_file=folder/"run.log",
-        results_xml=str(folder/"results.xml"), extra_env={"REGISTERS": json.dumps(registers), "IDENTITY": str(IDENTITY), "COCOTB_LOG_LEVEL": "WARNING"})
+    environment = {"REGISTERS": json.dumps(registers), "IDENTITY": str(IDENTITY), "COCOTB_LOG_LEVEL": "WARNING"}
+    results = runner.test(hdl_toplevel="axi_top", test_module="axi_bench", build_dir=folder/"sim", test_dir=folder,
+        log_file=folder/"run.log", results_xml=str(folder/"results.xml"), extra_env=environment)
     cases = xml.parse(results).getroot().findall(".//testcase")
-    assert len(cases) == 3 and not [case.get("name") for case in cases if case.find("failure") is not None or case.find("error") is not None]
+    assert len(cases) == 3
+    assert not [case.get("name") for case in cases if case.find("failure") is not None or case.find("error") is not None]

@@ -31,7 +31,7 @@ from soc.virtual.pl import MemoryParameters, RtlPL
 
 
 class Copy(LiteXModule):
-    """Hands on every beat; with `stalling`, a shift register withholds ready and valid half of the time."""
+    """Hands on every beat; with `stalling`, a shift register withholds ready half of the time, and every fourth beat ends a group."""
     def __init__(self, stalling=False):
         self.sink   = stream.Endpoint([("data", 64)])
         self.source = stream.Endpoint([("data", 64)])
@@ -50,7 +50,8 @@ class Copy(LiteXModule):
             self.sink.connect(fifo.sink, omit={"valid", "ready"}),
             fifo.sink.valid.eq(self.sink.valid & go),
             self.sink.ready.eq(fifo.sink.ready & go),
-            fifo.source.connect(self.source),
+            fifo.source.connect(self.source, omit={"last"}),
+            self.source.last.eq(fifo.source.last | (stalling & (fifo.source.data[:2] == 0))),
             self.idle.eq(~fifo.source.valid),
         ]
 

@@ -68,7 +68,8 @@ class FaultyPL(PL):
 @pytest.mark.parametrize("number", range(len(FAULTS)), ids=[fault[0] for fault in FAULTS])
 def test_broken_rules_are_seen(number):
     memory = np.zeros(SIZE, dtype=np.uint8)
-    pl     = RtlPL(memory, CONFIG, BASE, MemoryParameters(stall_ar=0.7, stall_aw=0.7, stall_w=0.7), FaultyPL(CONFIG, cores=copy_cores), "faulty")
+    stalls = MemoryParameters(stall_ar=0.7, stall_aw=0.7, stall_w=0.7)
+    pl     = RtlPL(memory, CONFIG, BASE, stalls, FaultyPL(CONFIG, cores=copy_cores), "faulty")
     driver = Driver(pl)
     driver.put_list(LIST, [(SOURCE, 8*200)])
     driver.start(0, "matmul", LIST, TARGET, number << 28 | 8*200)
@@ -101,7 +102,8 @@ def test_latency_counts_for_list_and_data():
 
 def test_bandwidth_sets_the_pace():
     for bytes_per_cycle in (2.5, 4, 7):
-        slope = (cycles_of(8000, bytes_per_second=bytes_per_cycle*CONFIG.clock_hz) - cycles_of(4000, bytes_per_second=bytes_per_cycle*CONFIG.clock_hz))/4000
+        rate  = dict(bytes_per_second=bytes_per_cycle*CONFIG.clock_hz)
+        slope = (cycles_of(8000, **rate) - cycles_of(4000, **rate))/4000
         assert abs(slope - 8/bytes_per_cycle) < 0.01
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from model.stream import BEAT_BYTES, descriptor
 from soc.accelerator import CORES
 
-DONE_TIMEOUT = 1 << 30  # Cycles that a list may take.
+DONE_TIMEOUT = 1 << 24  # Cycles that a list may take: 128 MB at full pace.
 
 # Outcome ------------------------------------------------------------------------------------------
 

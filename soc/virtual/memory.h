@@ -160,7 +160,8 @@ public:
         }
         if (!(pins.b_valid && !b_taken)) {
             const Burst *burst = writes.empty() ? nullptr : &writes.front();
-            pins.b_valid = !silent && burst && burst->moved == burst->beats && burst->due <= memory.counters.cycles && !random.chance(p.stall_b);
+            bool ready   = burst && burst->moved == burst->beats && burst->due <= memory.counters.cycles;
+            pins.b_valid = !silent && ready && !random.chance(p.stall_b);
             if (pins.b_valid) {
                 pins.b_resp = burst->resp;
                 pins.b_id   = burst->id;
