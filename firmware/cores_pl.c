@@ -72,6 +72,7 @@ void cores_pl_init(struct cores_pl *cores, struct engine_pl *pl, uintptr_t memor
         .queries_max     = CORES_QUERIES_MAX,
         .rows_max        = CORES_ROWS_MAX,
         .row_weights_max = ROW_WEIGHTS_MAX,
+        .topk_max        = TOPK_MAX,
         .timeout_us      = UINT32_MAX,
         .start           = start,
         .progress        = progress,

@@ -268,6 +268,7 @@ const char *engine_error_text(uint32_t error)
         [ENGINE_ERROR_EMPTY]     = "the prompt is empty",
         [ENGINE_ERROR_TIMEOUT]   = "the accelerator gave no result in time",
         [ENGINE_ERROR_LIST]      = "the accelerator refused its work",
+        [ENGINE_ERROR_SHORTLIST] = "this accelerator keeps no shortlist as long as the model's hybrid head needs",
     };
 
     return error < sizeof(texts)/sizeof(texts[0]) ? texts[error] : "unknown error";

@@ -52,6 +52,7 @@ struct engine_pl {
     uint32_t   queries_max;        /* Query vectors of one attention pass. */
     uint32_t   rows_max;           /* Longest context of the attention core. */
     uint32_t   row_weights_max;    /* Longest row of the matmul core. */
+    uint32_t   topk_max;           /* Longest shortlist of the matmul core; 0 without. */
     uint32_t   timeout_us;         /* A list without a new result for so long has failed. */
     void     (*start)(void *context, uint32_t port, uint32_t core, uint32_t list, uint32_t destination, uint32_t limit);
     uint32_t (*progress)(void *context, uint32_t port);  /* Bytes of results that have landed. */
@@ -79,6 +80,7 @@ enum engine_error {
     ENGINE_ERROR_EMPTY,            /* No prompt, and nothing sampled before. */
     ENGINE_ERROR_TIMEOUT,          /* The PL gave no result in time. */
     ENGINE_ERROR_LIST,             /* The PL refused or failed a list. */
+    ENGINE_ERROR_SHORTLIST,        /* The matmul core keeps no shortlist as long as the head's. */
 };
 
 /* One clear line for people. */

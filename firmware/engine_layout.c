@@ -21,22 +21,53 @@ static uint32_t round_up(uint32_t value, uint32_t granule)
     return (value + granule - 1)/granule*granule;
 }
 
-static void shape_group(struct engine *engine, uint32_t kind, uint32_t format, uint32_t rows, uint32_t columns)
+static void shape_group(struct engine *engine, uint32_t kind, uint32_t format, uint32_t rows, uint32_t columns, uint32_t planes)
 {
     struct engine_group *group = &engine->groups[kind];
     uint32_t per_beat = format == FORMAT_TERNARY ? TERNARY_PER_BEAT : INT8_PER_BEAT;
-    uint32_t beats    = (columns + per_beat - 1)/per_beat;
+    uint32_t beats    = (columns*planes + per_beat - 1)/per_beat;
     uint32_t first    = engine->pl.ports == 1 ? rows : round_up(rows/2, ENGINE_LINE_ROWS);
 
     group->format    = format;
     group->rows      = rows;
     group->columns   = columns;
+    group->planes    = planes;
     group->row_bytes = beats*BEAT_BYTES;
     group->x_bytes   = beats*BEAT_BYTES*(format == FORMAT_TERNARY ? TRITS_PER_BYTE : 1);
     group->first[0]  = 0;
     group->count[0]  = first < rows ? first : rows;
     group->first[1]  = group->count[0];
     group->count[1]  = rows - group->count[0];
+    memset(group->records, 0, sizeof(group->records));
+}
+
+/* The head; a shortlist is found by all ports and scored in two halves. */
+static void shape_head(struct engine *engine)
+{
+    const struct image_header *h       = engine->header;
+    struct engine_group *group         = &engine->groups[GROUP_HEAD];
+    struct engine_shortlist *shortlist = &engine->shortlist;
+    uint32_t ternary = h->head_format != IMAGE_HEAD_INT8, half;
+
+    shape_group(engine, GROUP_HEAD, ternary ? FORMAT_TERNARY : FORMAT_INT8, h->vocab, h->hidden, ternary ? h->head_planes : 1);
+    shortlist->count = h->shortlist;
+    for (uint32_t port = 0; port < engine->pl.ports; port++)
+        group->records[port] = group->count[port] < shortlist->count ? group->count[port] : shortlist->count;
+    half = engine->pl.ports == 1 ? shortlist->count : round_up(shortlist->count/2, ENGINE_LINE_ROWS);
+    shortlist->first[0]  = 0;
+    shortlist->number[0] = half < shortlist->count ? half : shortlist->count;
+    shortlist->first[1]  = half;
+    shortlist->number[1] = shortlist->count - shortlist->number[0];
+}
+
+/* What the exact scores of a token read. */
+static uint32_t shortlist_bytes(const struct engine *engine)
+{
+    const struct engine_shortlist *shortlist = &engine->shortlist;
+
+    if (!shortlist->count)
+        return 0;
+    return shortlist->count*engine->header->hidden + (shortlist->number[1] ? 2 : 1)*(BEAT_BYTES + engine->header->hidden);
 }
 
 static void shape(struct engine *engine)
@@ -46,17 +77,17 @@ static void shape(struct engine *engine)
     engine->q_width  = h->heads*h->head_dim;
     engine->kv_width = h->kv_heads*h->head_dim;
     engine->group    = h->heads/h->kv_heads;
-    shape_group(engine, GROUP_QKV,     FORMAT_TERNARY, engine->q_width + 2*engine->kv_width, h->hidden);
-    shape_group(engine, GROUP_O,       FORMAT_TERNARY, h->hidden,                            engine->q_width);
-    shape_group(engine, GROUP_GATE_UP, FORMAT_TERNARY, 2*h->ffn,                             h->hidden);
-    shape_group(engine, GROUP_DOWN,    FORMAT_TERNARY, h->hidden,                            h->ffn);
-    shape_group(engine, GROUP_HEAD,    FORMAT_INT8,    h->vocab,                             h->hidden);
+    shape_group(engine, GROUP_QKV,     h->body_format, engine->q_width + 2*engine->kv_width, h->hidden, 1);
+    shape_group(engine, GROUP_O,       h->body_format, h->hidden,                            engine->q_width, 1);
+    shape_group(engine, GROUP_GATE_UP, h->body_format, 2*h->ffn,                             h->hidden, 1);
+    shape_group(engine, GROUP_DOWN,    h->body_format, h->hidden,                            h->ffn, 1);
+    shape_head(engine);
     engine->weight_bytes = engine->head_bytes = 0;
     for (uint32_t kind = 0; kind < GROUPS; kind++) {
         const struct engine_group *group = &engine->groups[kind];
         uint32_t bytes = group->rows*group->row_bytes + (group->count[1] ? 2 : 1)*(BEAT_BYTES + group->x_bytes);
         if (kind == GROUP_HEAD)
-            engine->head_bytes = bytes;
+            engine->head_bytes = bytes + shortlist_bytes(engine);
         else
             engine->weight_bytes += h->layers*bytes;
     }
@@ -100,6 +131,13 @@ static uint64_t place(struct engine *engine, uint64_t arena, uint32_t sessions, 
         for (uint32_t port = 0; port < ENGINE_PORTS_MAX; port++)
             group->piece[port] = carve(&carver, BEAT_BYTES + (uint64_t)group->x_bytes*ENGINE_BATCH);
         rows = rows > group->rows ? rows : group->rows;
+    }
+    if (engine->shortlist.count) {
+        rows = rows > ENGINE_PORTS_MAX*ENGINE_RECORDS_ROOM ? rows : ENGINE_PORTS_MAX*ENGINE_RECORDS_ROOM;
+        for (uint32_t port = 0; port < ENGINE_PORTS_MAX; port++) {
+            engine->shortlist.piece[port] = carve(&carver, BEAT_BYTES + (uint64_t)h->hidden);
+            engine->shortlist.lists[port] = carve(&carver, (engine->shortlist.number[port] + 1)*(uint64_t)BEAT_BYTES);
+        }
     }
     engine->lists      = carve(&carver, ((uint64_t)h->layers*GROUP_HEAD + 1)*ENGINE_PORTS_MAX*2*BEAT_BYTES);
     engine->unit_count = h->kv_heads*engine_passes(engine);
@@ -158,7 +196,8 @@ static int supported(const struct engine *engine)
 {
     const struct engine_pl *pl = &engine->pl;
 
-    return (pl->ports == 1 || pl->ports == 2) && pl->queries_max > 0 && widest(engine) <= pl->row_weights_max;
+    return (pl->ports == 1 || pl->ports == 2) && pl->queries_max > 0 && widest(engine) <= pl->row_weights_max &&
+           engine->header->hidden*engine->groups[GROUP_HEAD].planes <= pl->row_weights_max;
 }
 
 uint32_t engine_layout(struct engine *engine, const void *image, void *arena, size_t arena_bytes, uint32_t sessions)
@@ -171,11 +210,15 @@ uint32_t engine_layout(struct engine *engine, const void *image, void *arena, si
     shape(engine);
     if (!supported(engine))
         return ENGINE_ERROR_PL;
+    if (engine->shortlist.count > engine->pl.topk_max)
+        return ENGINE_ERROR_SHORTLIST;
     context = fit(engine, arena_bytes, sessions);
     least   = h->context < CONTEXT_MIN ? h->context : CONTEXT_MIN;
     if (context < least)
         return engine->pl.rows_max < least ? ENGINE_ERROR_PL : ENGINE_ERROR_MEMORY;
     place(engine, (uintptr_t)arena, sessions, context);
+    if (engine->shortlist.count)
+        engine_clear_logits(engine);
     for (uint32_t i = 0; i < h->layers*h->kv_heads; i++) {
         const struct image_layer *layer = &engine->layers[i/h->kv_heads];
         engine->k_factors[i] = ops_k_factor(engine_floats(engine, layer->k_steps)[i % h->kv_heads], h->head_dim);

@@ -9,19 +9,13 @@
  * Descriptor lists, built once; per token only lengths and headers of attention change.
  *
  *     matmul     [header, x] [weights]                            of each layer, group and port
+ *     shortlist  [header, x] [row] [row] ‥                        written when its rows are known
  *     attention  [K_HEADER, queries] [K rows] ‥ [V_HEADER] [V rows]   in the order K0 K1 V0 K2 V1 … with two score buffers
  */
 
 #include <string.h>
 
 #include "engine_private.h"
-
-/* Words -----------------------------------------------------------------------------------------*/
-
-static uint64_t descriptor(const struct engine *engine, const void *data, uint32_t bytes, uint32_t last)
-{
-    return descriptor_pack(last, 0, engine_bus(engine, data)/BEAT_BYTES, bytes/BEAT_BYTES);
-}
 
 /* Matmul ----------------------------------------------------------------------------------------*/
 
@@ -31,7 +25,7 @@ static void build_group(struct engine *engine, uint32_t kind)
 
     for (uint32_t port = 0; port < engine->pl.ports; port++) {
         uint64_t header = matmul_header_pack(group->count[port], group->row_bytes/BEAT_BYTES, group->format, ENGINE_BATCH,
-                                             REDUCE_NONE, 0);
+                                             group->records[port] ? REDUCE_TOPK : REDUCE_NONE, group->records[port]);
         memcpy(group->piece[port], &header, sizeof(header));
         memset(group->piece[port] + BEAT_BYTES, 0, (size_t)group->x_bytes*ENGINE_BATCH);
     }
@@ -44,8 +38,20 @@ static void build_matmul_list(struct engine *engine, uint32_t layer, uint32_t ki
     for (uint32_t port = 0; port < engine->pl.ports; port++) {
         uint64_t *list      = engine_group_list(engine, layer, kind, port);
         const uint8_t *rows = (const uint8_t *)engine->header + weights + (size_t)group->first[port]*group->row_bytes;
-        list[0] = descriptor(engine, group->piece[port], BEAT_BYTES + group->x_bytes*ENGINE_BATCH, 0);
-        list[1] = descriptor(engine, rows, group->count[port]*group->row_bytes, 1);
+        list[0] = engine_descriptor(engine, group->piece[port], BEAT_BYTES + group->x_bytes*ENGINE_BATCH, 0);
+        list[1] = engine_descriptor(engine, rows, group->count[port]*group->row_bytes, 1);
+    }
+}
+
+/* The shortlist's headers; its descriptors are written when its rows are known. */
+static void build_shortlist(struct engine *engine)
+{
+    const struct engine_shortlist *shortlist = &engine->shortlist;
+
+    for (uint32_t port = 0; port < engine->pl.ports; port++) {
+        uint64_t header = matmul_header_pack(shortlist->number[port], engine->header->hidden/BEAT_BYTES, FORMAT_INT8, ENGINE_BATCH,
+                                             REDUCE_NONE, 0);
+        memcpy(shortlist->piece[port], &header, sizeof(header));
     }
 }
 
@@ -96,10 +102,10 @@ static void build_attention_lists(struct engine *engine, struct engine_session *
             uint64_t *list  = session->lists + ((size_t)layer*engine->unit_count + first)*4;
             uint64_t *key   = list + 2*key_record(index), *value = list + 2*value_record(index, count);
             uint32_t header = BEAT_BYTES + unit->count*(BEAT_BYTES + h->head_dim);
-            key[0]   = descriptor(engine, unit->piece, header, 0);
-            key[1]   = descriptor(engine, engine_kv(engine, session, layer, unit->kv_head, 0), h->head_dim, 0);
-            value[0] = descriptor(engine, unit->v_header, BEAT_BYTES, 0);
-            value[1] = descriptor(engine, engine_kv(engine, session, layer, unit->kv_head, 1), h->head_dim, index + 1 == count);
+            key[0]   = engine_descriptor(engine, unit->piece, header, 0);
+            key[1]   = engine_descriptor(engine, engine_kv(engine, session, layer, unit->kv_head, 0), h->head_dim, 0);
+            value[0] = engine_descriptor(engine, unit->v_header, BEAT_BYTES, 0);
+            value[1] = engine_descriptor(engine, engine_kv(engine, session, layer, unit->kv_head, 1), h->head_dim, index + 1 == count);
         }
 }
 
@@ -137,7 +143,9 @@ void engine_build_lists(struct engine *engine)
         build_matmul_list(engine, layer, GROUP_GATE_UP, engine->layers[layer].gate_up);
         build_matmul_list(engine, layer, GROUP_DOWN,    engine->layers[layer].down);
     }
-    build_matmul_list(engine, h->layers, GROUP_HEAD, h->head);
+    build_matmul_list(engine, h->layers, GROUP_HEAD, h->head_format == IMAGE_HEAD_INT8 ? h->head : h->ternary_head);
+    if (engine->shortlist.count)
+        build_shortlist(engine);
     engine->pl.clean(engine->lists, ((size_t)h->layers*GROUP_HEAD + 1)*ENGINE_PORTS_MAX*2*BEAT_BYTES);
     build_units(engine);
     for (uint32_t i = 0; i < engine->sessions; i++)

@@ -25,13 +25,29 @@
 /* In the order of enum engine_part, which has the attention besides. */
 enum engine_group_kind { GROUP_QKV, GROUP_O, GROUP_GATE_UP, GROUP_DOWN, GROUP_HEAD, GROUPS };
 
+/* int32 of a port's records in y. */
+#define ENGINE_RECORDS_ROOM (2*TOPK_MAX)
+
 /* A matmul group: rows are split over the ports at a line of results. */
 struct engine_group {
-    uint32_t format, rows, columns, row_bytes;
+    uint32_t format, rows, row_bytes;
+    uint32_t columns, planes;              /* Weights of a plane, and planes of a row: as many x stand one after another. */
+    uint32_t records[ENGINE_PORTS_MAX];    /* Best rows that each port returns; 0: all rows. */
     uint32_t first[ENGINE_PORTS_MAX];      /* First row of each port, and their number. */
     uint32_t count[ENGINE_PORTS_MAX];
     uint32_t x_bytes;
     uint8_t *piece[ENGINE_PORTS_MAX];      /* CPU writes, DMA reads: [header][x]. */
+};
+
+/* Hybrid head: the rows that are scored exactly. */
+struct engine_shortlist {
+    uint32_t count;                        /* Rows of a shortlist; 0: another head. */
+    uint32_t found, scoring;               /* Rows of the present one, and whether their scores are on their way. */
+    uint32_t rows[TOPK_MAX];
+    uint32_t first[ENGINE_PORTS_MAX];      /* Part of each port: its scores start a line. */
+    uint32_t number[ENGINE_PORTS_MAX];
+    uint64_t *lists[ENGINE_PORTS_MAX];     /* CPU writes, DMA reads: [1 + number]. */
+    uint8_t  *piece[ENGINE_PORTS_MAX];     /* CPU writes, DMA reads: [header][x]. */
 };
 
 /* One attention pass: some query heads of a KV head. */
@@ -72,6 +88,7 @@ struct engine {
 
     /* Built once. */
     struct engine_group groups[GROUPS];
+    struct engine_shortlist shortlist;
     struct engine_unit *units;             /* [unit_count], those of port 0 first. */
     uint32_t unit_count, unit_first[ENGINE_PORTS_MAX], port_units[ENGINE_PORTS_MAX];
     uint64_t *lists;                       /* CPU writes, DMA reads: [layer][group][port][2], then the head's [port][2]. */
@@ -79,7 +96,7 @@ struct engine {
     uint32_t  weight_bytes, head_bytes;    /* What the matmul lists of a token read. */
 
     /* DMA writes, CPU reads. */
-    int32_t *y;                            /* [rows][batch] of the largest group. */
+    int32_t *y;                            /* [rows][batch] of the largest group; records of the shortlist. */
     int32_t *attention[ENGINE_PORTS_MAX];  /* [unit][query][head_dim numerators, denominator, maximum]. */
 
     /* CPU's own, [batch][width]. */
@@ -108,6 +125,15 @@ void engine_token_begin(struct engine *engine, uint32_t token);
 /* Works on what has landed, starts what can start; returns 1 when the token is through (or failed). */
 int engine_token_poll(struct engine *engine);
 
+/* Starts a list on a port; bytes: of its results, 0 leaves the port out of this part. */
+void engine_ring(struct engine *engine, uint32_t port, uint32_t core, const void *list, const void *destination, uint32_t bytes);
+
+/* engine_head.c: the shortlist of the hybrid head, from the ternary pass to the exact scores of a port. */
+void engine_clear_logits(struct engine *engine);
+void engine_begin_shortlist(struct engine *engine);
+void engine_start_scores(struct engine *engine);
+void engine_take_scores(struct engine *engine, uint32_t port);
+
 /* engine_results.c: takes what a port has delivered of a matmul group or of the attention. */
 void engine_take_rows(struct engine *engine, uint32_t port);
 void engine_take_units(struct engine *engine, uint32_t port);
@@ -133,6 +159,17 @@ static inline const struct engine_group *engine_part_group(const struct engine *
 static inline uint32_t engine_bus(const struct engine *engine, const void *pointer)
 {
     return (uint32_t)((uintptr_t)pointer - engine->pl.memory);
+}
+
+static inline uint64_t engine_descriptor(const struct engine *engine, const void *data, uint32_t bytes, uint32_t last)
+{
+    return descriptor_pack(last, 0, engine_bus(engine, data)/BEAT_BYTES, bytes/BEAT_BYTES);
+}
+
+/* 1 while the best rows of the hybrid head's ternary pass are on their way. */
+static inline int engine_is_listing(const struct engine *engine)
+{
+    return engine->part == ENGINE_PART_HEAD && engine->shortlist.count && !engine->shortlist.scoring;
 }
 
 static inline const float *engine_floats(const struct engine *engine, uint32_t offset)

@@ -84,10 +84,14 @@ void engine_finish_heads(struct engine *engine)
 /* Rows and units --------------------------------------------------------------------------------*/
 
 /* Rows first … end - 1 of q, k, v: three sections with their own scales. */
-static void take_qkv(struct engine *engine, uint32_t first, uint32_t end)
+static void take_qkv(struct engine *engine, uint32_t first, uint32_t end, const float *steps)
 {
     uint32_t ends[3] = { engine->q_width, engine->q_width + engine->kv_width, engine->q_width + 2*engine->kv_width };
 
+    if (steps) {
+        ops_dequantise_rows(engine->qkv + first, engine->y + first, steps + first, engine->step, end - first);
+        return;
+    }
     for (uint32_t section = 0; section < 3 && first < end; section++) {
         uint32_t stop = end < ends[section] ? end : ends[section];
         if (first < stop) {
@@ -98,7 +102,7 @@ static void take_qkv(struct engine *engine, uint32_t first, uint32_t end)
 }
 
 /* Gate and up rows that have both landed. */
-static void take_gate_up(struct engine *engine)
+static void take_gate_up(struct engine *engine, const float *steps)
 {
     const struct engine_group *group = engine_part_group(engine);
     uint32_t ffn = engine->header->ffn, gate = 0, up = 0, ready;
@@ -112,10 +116,35 @@ static void take_gate_up(struct engine *engine)
     }
     ready = gate < up ? gate : up;
     if (ready > engine->activated_rows) {
-        uint32_t row = engine->activated_rows;
-        ops_activate(engine->header->activation, engine->activated + row, engine->y + row, engine->scale[0],
-                     engine->y + ffn + row, engine->scale[1], ready - row);
+        uint32_t row = engine->activated_rows, activation = engine->header->activation;
+        const int32_t *y = engine->y + row;
+        if (steps)
+            ops_activate_rows(activation, engine->activated + row, y, steps + row, y + ffn, steps + ffn + row, engine->step, ready - row);
+        else
+            ops_activate(activation, engine->activated + row, y, engine->scale[0], y + ffn, engine->scale[1], ready - row);
         engine->activated_rows = ready;
+    }
+}
+
+/* Steps of the rows of the part in progress; NULL where a matrix has one scale. */
+static const float *part_steps(const struct engine *engine)
+{
+    const struct image_header *h     = engine->header;
+    const struct image_layer  *layer = &engine->layers[engine->layer];
+
+    if (engine->part == ENGINE_PART_HEAD)
+        return engine_floats(engine, h->head_format == IMAGE_HEAD_INT8 ? h->head_steps : h->ternary_steps);
+    if (h->body_format == FORMAT_TERNARY)
+        return NULL;
+    switch (engine->part) {
+    case ENGINE_PART_QKV:
+        return engine_floats(engine, layer->qkv_steps);
+    case ENGINE_PART_O:
+        return engine_floats(engine, layer->o_steps);
+    case ENGINE_PART_GATE_UP:
+        return engine_floats(engine, layer->gate_up_steps);
+    default:
+        return engine_floats(engine, layer->down_steps);
     }
 }
 
@@ -124,6 +153,7 @@ void engine_take_rows(struct engine *engine, uint32_t port)
     const struct engine_group *group = engine_part_group(engine);
     struct engine_lane *lane = &engine->lane[port];
     uint32_t landed = lane->done ? group->count[port] : lane->landed/(4*ENGINE_BATCH) & ~(ENGINE_LINE_ROWS - 1u);
+    const float *steps = part_steps(engine);
     uint32_t first  = group->first[port] + lane->consumed, end = group->first[port] + landed, count = landed - lane->consumed;
 
     if (landed <= lane->consumed || (!lane->done && count < ENGINE_CHUNK_ROWS))
@@ -132,18 +162,20 @@ void engine_take_rows(struct engine *engine, uint32_t port)
     lane->consumed = landed;
     switch (engine->part) {
     case ENGINE_PART_QKV:
-        take_qkv(engine, first, end);
+        take_qkv(engine, first, end, steps);
         take_heads(engine, port);
         break;
     case ENGINE_PART_GATE_UP:
-        take_gate_up(engine);
+        take_gate_up(engine, steps);
         break;
     case ENGINE_PART_HEAD:
-        ops_dequantise_rows(engine->logits + first, engine->y + first, engine_floats(engine, engine->header->head_steps) + first,
-                            engine->step, count);
+        ops_dequantise_rows(engine->logits + first, engine->y + first, steps + first, engine->step, count);
         break;
     default:
-        ops_residual(engine->x + first, engine->y + first, engine->scale[0], count);
+        if (steps)
+            ops_residual_rows(engine->x + first, engine->y + first, steps + first, engine->step, count);
+        else
+            ops_residual(engine->x + first, engine->y + first, engine->scale[0], count);
     }
 }
 

@@ -18,7 +18,7 @@
 
 /* Start -----------------------------------------------------------------------------------------*/
 
-static void ring(struct engine *engine, uint32_t port, uint32_t core, const void *list, const void *destination, uint32_t bytes)
+void engine_ring(struct engine *engine, uint32_t port, uint32_t core, const void *list, const void *destination, uint32_t bytes)
 {
     struct engine_lane *lane = &engine->lane[port];
 
@@ -29,6 +29,14 @@ static void ring(struct engine *engine, uint32_t port, uint32_t core, const void
     lane->consumed = 0;
     if (bytes)
         engine->pl.start(engine->pl.context, port, core, engine_bus(engine, list), engine_bus(engine, destination), bytes);
+}
+
+/* Bytes that a port returns of a group. */
+static uint32_t result_bytes(const struct engine_group *group, uint32_t port)
+{
+    if (group->records[port])
+        return group->records[port]*BEAT_BYTES;
+    return (group->count[port]*ENGINE_BATCH*4 + BEAT_BYTES - 1) & ~(BEAT_BYTES - 1u);
 }
 
 /* Quantises x for a group and starts it. `gain`: norm before it, or NULL. */
@@ -45,14 +53,16 @@ static void start_group(struct engine *engine, uint32_t part, const float *x, co
         x = engine->normed;
     }
     engine->step = ops_quantise(x8, x, group->columns);
+    ops_planes(x8, group->columns, group->planes);
     for (uint32_t port = 0; port < engine->pl.ports; port++) {
-        uint32_t bytes = group->count[port] ? (group->count[port]*ENGINE_BATCH*4 + BEAT_BYTES - 1) & ~(BEAT_BYTES - 1u) : 0;
+        uint32_t bytes = result_bytes(group, port);
+        uint32_t first = group->records[port] ? port*ENGINE_RECORDS_ROOM : group->first[port]*ENGINE_BATCH;
         if (port && bytes)
-            memcpy(group->piece[port] + BEAT_BYTES, x8, group->columns);
+            memcpy(group->piece[port] + BEAT_BYTES, x8, group->columns*group->planes);
         if (bytes)
             engine->pl.clean(group->piece[port], BEAT_BYTES + group->x_bytes);
-        ring(engine, port, ENGINE_CORE_MATMUL, engine_group_list(engine, engine->layer, engine_group_of_part(part), port),
-             engine->y + group->first[port]*ENGINE_BATCH, bytes);
+        engine_ring(engine, port, ENGINE_CORE_MATMUL, engine_group_list(engine, engine->layer, engine_group_of_part(part), port),
+                    engine->y + first, bytes);
     }
 }
 
@@ -96,6 +106,7 @@ static void start_down(struct engine *engine)
 
 static void start_head(struct engine *engine)
 {
+    engine_begin_shortlist(engine);
     start_group(engine, ENGINE_PART_HEAD, engine->x, engine_floats(engine, engine->header->final_norm));
 }
 
@@ -113,8 +124,8 @@ static void start_attention(struct engine *engine)
             engine->pl.clean(unit->piece, BEAT_BYTES + unit->count*(BEAT_BYTES + h->head_dim));
             bytes += unit->count*(h->head_dim + 2)*(uint32_t)sizeof(int32_t);
         }
-        ring(engine, port, ENGINE_CORE_ATTENTION, session->lists + ((size_t)engine->layer*engine->unit_count + first)*4,
-             engine->attention[port], bytes);
+        engine_ring(engine, port, ENGINE_CORE_ATTENTION, session->lists + ((size_t)engine->layer*engine->unit_count + first)*4,
+                    engine->attention[port], bytes);
     }
 }
 
@@ -139,10 +150,13 @@ static int look(struct engine *engine, uint32_t port)
         return 0;
     lane->landed = landed;
     lane->done   = status == ENGINE_PL_DONE;
-    if (engine->part == ENGINE_PART_ATTENTION)
+    if (engine->part == ENGINE_PART_ATTENTION) {
         engine_take_units(engine, port);
-    else
+    } else if (engine->part != ENGINE_PART_HEAD || !engine->shortlist.count) {
         engine_take_rows(engine, port);
+    } else if (engine->shortlist.scoring && lane->done) {
+        engine_take_scores(engine, port);
+    }
     return 1;
 }
 
@@ -179,7 +193,10 @@ static int next_part(struct engine *engine)
             return 1;
         return 0;
     default:
-        return 1;
+        if (!engine_is_listing(engine))
+            return 1;
+        engine_start_scores(engine);
+        return 0;
     }
 }
 

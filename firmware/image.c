@@ -29,6 +29,23 @@ static int width(uint64_t value)
     return value >= 8 && value % 8 == 0 && value <= ROW_WEIGHTS_MAX;
 }
 
+static int head(const struct image_header *h)
+{
+    switch (h->head_format) {
+    case IMAGE_HEAD_INT8:
+        return h->head_planes == 0 && h->shortlist == 0;
+    case IMAGE_HEAD_TERNARY:
+    case IMAGE_HEAD_HYBRID:
+        if (h->head_planes == 0 || h->head_planes > HEAD_PLANES_MAX || h->head_planes*h->hidden > ROW_WEIGHTS_MAX)
+            return 0;
+        if (h->head_format == IMAGE_HEAD_TERNARY)
+            return h->shortlist == 0;
+        return h->shortlist > 0 && h->shortlist <= TOPK_MAX && h->shortlist <= h->vocab;
+    default:
+        return 0;
+    }
+}
+
 static int shape(const struct image_header *h)
 {
     if (h->heads == 0 || h->heads > HEADS_MAX || h->kv_heads == 0 || h->heads % h->kv_heads)
@@ -41,7 +58,7 @@ static int shape(const struct image_header *h)
         return 0;
     if (h->layers == 0 || h->context == 0 || h->context > CONTEXT_MAX)
         return 0;
-    return h->activation < ACTIVATIONS_COUNT && h->sub_norms <= 1 && h->head_format == IMAGE_HEAD_INT8;
+    return h->activation < ACTIVATIONS_COUNT && h->sub_norms <= 1 && h->body_format <= FORMAT_INT8 && head(h);
 }
 
 /* 1 if count elements lie between the records and the end of the image. */
@@ -57,6 +74,14 @@ static uint64_t ternary(uint64_t rows, uint32_t columns)
     return rows*((columns + TERNARY_PER_BEAT - 1)/TERNARY_PER_BEAT)*BEAT_BYTES;
 }
 
+/* A group and, with int8 weights, the steps of its rows. */
+static int group(const struct image_header *h, uint32_t offset, uint32_t steps, uint64_t rows, uint32_t columns)
+{
+    if (h->body_format == FORMAT_TERNARY)
+        return inside(h, offset, ternary(rows, columns), 1);
+    return inside(h, offset, rows*columns, 1) && inside(h, steps, rows, 4);
+}
+
 static int offsets(const struct image_header *h)
 {
     const struct image_layer *l = layers_of(h);
@@ -65,7 +90,12 @@ static int offsets(const struct image_header *h)
 
     if (!inside(h, h->embedding, table, 1) || !inside(h, h->embedding_steps, h->vocab, 4))
         return 0;
-    if (!inside(h, h->head, table, 1) || !inside(h, h->head_steps, h->vocab, 4) || !inside(h, h->final_norm, h->hidden, 4))
+    if (!inside(h, h->final_norm, h->hidden, 4))
+        return 0;
+    if (h->head_format != IMAGE_HEAD_TERNARY && (!inside(h, h->head, table, 1) || !inside(h, h->head_steps, h->vocab, 4)))
+        return 0;
+    if (h->head_format != IMAGE_HEAD_INT8 &&
+        (!inside(h, h->ternary_head, ternary(h->vocab, h->head_planes*h->hidden), 1) || !inside(h, h->ternary_steps, h->vocab, 4)))
         return 0;
     if (!inside(h, h->cosine, angles, 4) || !inside(h, h->sine, angles, 4))
         return 0;
@@ -78,11 +108,11 @@ static int offsets(const struct image_header *h)
             return 0;
         if (!inside(h, l->k_steps, h->kv_heads, 4) || !inside(h, l->v_steps, h->kv_heads, 4))
             return 0;
-        if (!inside(h, l->qkv, ternary((uint64_t)q_width + 2*(uint64_t)kv_width, h->hidden), 1))
+        if (!group(h, l->qkv, l->qkv_steps, (uint64_t)q_width + 2*(uint64_t)kv_width, h->hidden))
             return 0;
-        if (!inside(h, l->o, ternary(h->hidden, q_width), 1) || !inside(h, l->down, ternary(h->hidden, h->ffn), 1))
+        if (!group(h, l->o, l->o_steps, h->hidden, q_width) || !group(h, l->down, l->down_steps, h->hidden, h->ffn))
             return 0;
-        if (!inside(h, l->gate_up, ternary(2*(uint64_t)h->ffn, h->hidden), 1))
+        if (!group(h, l->gate_up, l->gate_up_steps, 2*(uint64_t)h->ffn, h->hidden))
             return 0;
     }
     return 1;

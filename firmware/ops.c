@@ -106,6 +106,19 @@ float ops_quantise(int8_t *out, const float *x, uint32_t n)
     return lanes_checked(maximum/127.0f);
 }
 
+void ops_planes(int8_t *x, uint32_t n, uint32_t planes)
+{
+    int8_t *out = x;
+
+    for (int32_t plane = 1, divisor = 3; plane < (int32_t)planes; plane++, divisor *= 3) {
+        /* Above 0 the quotient by this reciprocal is exact. */
+        int32_t offset = 128*divisor + divisor/2, reciprocal = (65536 + divisor - 1)/divisor;
+        out += n;
+        for (uint32_t i = 0; i < n; i++)
+            out[i] = (int8_t)(((x[i] + offset)*reciprocal >> 16) - 128);
+    }
+}
+
 void ops_quantise_fixed(int8_t *out, const float *x, float step, uint32_t n)
 {
     lanes inverse = lanes_set(1.0f/step), bottom = lanes_set(-128.0f), top = lanes_set(127.0f);
@@ -138,14 +151,31 @@ void ops_dequantise_rows(float *out, const int32_t *accumulators, const float *s
         out[i] = lanes_checked((float)accumulators[i]*lanes_checked(steps[i]*step));
 }
 
+static inline void add_lanes(float *x, lanes y)
+{
+    lanes_store(x, lanes_flush(lanes_add(lanes_load(x), y)));
+}
+
 void ops_residual(float *x, const int32_t *accumulators, float scale, uint32_t n)
 {
     lanes factor = lanes_set(scale);
 
-    for (uint32_t i = 0; i < n; i += 4) {
-        lanes y = lanes_mul(lanes_load_int32(accumulators + i), factor);
-        lanes_store(x + i, lanes_flush(lanes_add(lanes_load(x + i), y)));
-    }
+    for (uint32_t i = 0; i < n; i += 4)
+        add_lanes(x + i, lanes_mul(lanes_load_int32(accumulators + i), factor));
+}
+
+/* Four accumulators of rows with their own steps. */
+static inline lanes dequantise_4(const int32_t *accumulators, const float *steps, lanes factor)
+{
+    return lanes_mul(lanes_load_int32(accumulators), lanes_mul(lanes_load(steps), factor));
+}
+
+void ops_residual_rows(float *x, const int32_t *accumulators, const float *steps, float step, uint32_t n)
+{
+    lanes factor = lanes_set(step);
+
+    for (uint32_t i = 0; i < n; i += 4)
+        add_lanes(x + i, dequantise_4(accumulators + i, steps + i, factor));
 }
 
 void ops_embed(float *x, const int8_t *row, float step, uint32_t n)
@@ -184,6 +214,18 @@ void ops_activate(uint32_t activation, float *out, const int32_t *gate, float ga
     for (uint32_t i = 0; i < n; i += 4) {
         lanes g = lanes_mul(lanes_load_int32(gate + i), gate_factor);
         lanes u = lanes_mul(lanes_load_int32(up + i),   up_factor);
+        lanes_store(out + i, activation == OPS_SILU ? silu(g, u) : relu2(g, u));
+    }
+}
+
+void ops_activate_rows(uint32_t activation, float *out, const int32_t *gate, const float *gate_steps, const int32_t *up,
+                       const float *up_steps, float step, uint32_t n)
+{
+    lanes factor = lanes_set(step);
+
+    for (uint32_t i = 0; i < n; i += 4) {
+        lanes g = dequantise_4(gate + i, gate_steps + i, factor);
+        lanes u = dequantise_4(up + i,   up_steps + i,   factor);
         lanes_store(out + i, activation == OPS_SILU ? silu(g, u) : relu2(g, u));
     }
 }

@@ -28,17 +28,21 @@ void ops_rms_norm(float *out, const float *x, const float *gain, float eps, uint
 /* Absmax int8; returns the step. */
 float ops_quantise(int8_t *out, const float *x, uint32_t n);
 
+/* Behind n int8 of x, planes - 1 more vectors: x/3, x/9, rounded to nearest. */
+void ops_planes(int8_t *x, uint32_t n, uint32_t planes);
+
 /* int8 with a fixed step (KV cache). */
 void ops_quantise_fixed(int8_t *out, const float *x, float step, uint32_t n);
 
 /* out = float(accumulators)·scale. */
 void ops_dequantise(float *out, const int32_t *accumulators, float scale, uint32_t n);
 
-/* out = float(accumulators)·(steps·step): the head, whose rows have their own steps. Any n. */
+/* out = float(accumulators)·(steps·step): rows that have their own steps. Any n. */
 void ops_dequantise_rows(float *out, const int32_t *accumulators, const float *steps, float step, uint32_t n);
 
-/* x = flush(x + float(accumulators)·scale): dequantise and residual. */
+/* x = flush(x + float(accumulators)·scale): dequantise and residual. Likewise with rows that have their own steps. */
 void ops_residual(float *x, const int32_t *accumulators, float scale, uint32_t n);
+void ops_residual_rows(float *x, const int32_t *accumulators, const float *steps, float step, uint32_t n);
 
 /* x = flush(float(row)·step): a row of the embedding. */
 void ops_embed(float *x, const int8_t *row, float step, uint32_t n);
@@ -49,6 +53,8 @@ void ops_rope(float *x, const float *cosine, const float *sine, uint32_t head_di
 /* out = activation(gate, up) of the dequantised accumulators of both. */
 void ops_activate(uint32_t activation, float *out, const int32_t *gate, float gate_scale, const int32_t *up, float up_scale,
                   uint32_t n);
+void ops_activate_rows(uint32_t activation, float *out, const int32_t *gate, const float *gate_steps, const int32_t *up,
+                       const float *up_steps, float step, uint32_t n);
 
 /* Factor of ops_score_multiplier() of a KV head. */
 float ops_k_factor(float k_step, uint32_t head_dim);

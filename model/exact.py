@@ -9,7 +9,10 @@
 import numpy as np
 
 from model import ops
-from model.circuits import MULTIPLIER_BITS, SCORE_SHIFT
+from model.circuits import MULTIPLIER_BITS, SCORE_SHIFT, reduce_rows
+from model.head import FLOOR, plane_inputs
+from model.stream import FORMAT_INT8, REDUCE_TOPK
+from model.trits import unpack_ternary
 
 
 class ExactModel:
@@ -31,10 +34,12 @@ class ExactModel:
         self._exp    = p.exp_table().astype(np.float64)
         self._limit  = 1 << (p.score_bits - 1)
         # float64 products of the integers are exact and use the fast matrix routines.
-        self._groups = [{name: (getattr(layer, name).unpack().astype(np.float32).T, np.concatenate(
-            [np.full(rows, scale, np.float32) for rows, scale in getattr(layer, name).sections]))
+        self._groups = [{name: (getattr(layer, name).unpack().astype(np.float32).T, getattr(layer, name).scales())
             for name in ("qkv", "o", "gate_up", "down")} for layer in model.layers]
-        self._head   = model.head.astype(np.float32).T
+        self._body   = 127 if model.body_format == FORMAT_INT8 else 1  # Largest weight.
+        self._head   = model.head.astype(np.float32).T if model.ternary is None else None
+        if model.ternary is not None:
+            self._ternary = unpack_ternary(model.ternary.packed, model.ternary.planes*config.hidden).astype(np.float32).T
         self._k_factors = [ops.k_factor(layer.k_steps, config.head_dim, p.steps_per_nat, SCORE_SHIFT) for layer in model.layers]
 
     def reset(self):
@@ -45,17 +50,32 @@ class ExactModel:
             self.trace.append((name, value.copy()))
         return value
 
-    def _matmul(self, name, x, weights_t):
-        """(int32 [batch, rows], float32 [batch, 1] step): sums stay below 2**24, so float32 products are exact."""
-        x8, step = ops.quantise(x)
-        exact    = np.float32 if weights_t.shape[0]*127*(127 if name == "head" else 1) < 2**24 else np.float64
-        return self._record(name, (x8.astype(exact) @ weights_t.astype(exact, copy=False)).astype(np.int32)), step[:, None]
+    def _matmul(self, name, x8, weights_t, largest):
+        """int32 [batch, rows] of int8 x; float32 products are exact as long as sums of weights up to `largest` stay below 2**24."""
+        exact = np.float32 if weights_t.shape[0]*127*largest < 2**24 else np.float64
+        return self._record(name, (x8.astype(exact) @ weights_t.astype(exact, copy=False)).astype(np.int32))
 
     def _group(self, index, name, x):
-        """float32 [batch, rows] of a ternary group."""
+        """float32 [batch, rows] of a group."""
         weights_t, scales = self._groups[index][name]
-        y, step = self._matmul(name, x, weights_t)
-        return ops.dequantise(y, scales*step)
+        x8, step = ops.quantise(x)
+        return ops.dequantise(self._matmul(name, x8, weights_t, self._body), scales*step[:, None])
+
+    def _logits(self, x):
+        """float32 [batch, vocab]. With a shortlist, all rows but the best of the ternary pass are `FLOOR`."""
+        model, ternary = self.model, self.model.ternary
+        x8, step = ops.quantise(x)
+        step     = step[:, None]
+        if ternary is None:
+            return ops.dequantise(self._matmul("head", x8, self._head, 127), model.head_steps*step)
+        y = self._matmul("head", plane_inputs(x8, ternary.planes), self._ternary, 1)
+        if not ternary.shortlist:
+            return ops.dequantise(y, ternary.steps*step)
+        rows   = reduce_rows(y.T, REDUCE_TOPK, ternary.shortlist)
+        exact  = np.einsum("bkh,bh->bk", model.head[rows].astype(np.int32), x8.astype(np.int32))
+        logits = np.full(y.shape, FLOOR)
+        np.put_along_axis(logits, rows, ops.dequantise(exact, model.head_steps[rows]*step), axis=-1)
+        return logits
 
     def _attention(self, index, q, k, v):
         """float32 [batch, heads·head_dim] of q [batch, heads, head_dim], k and v [batch, kv_heads, head_dim]."""
@@ -96,6 +116,6 @@ class ExactModel:
             gate, up = np.split(self._group(index, "gate_up", norm(x, layer.ffn_norm)), 2, axis=-1)
             act  = ops.ACTIVATION[config.activation](gate, up)
             x    = ops.residual(x, self._group(index, "down", norm(act, layer.down_norm) if config.sub_norms else act))
-        y, step = self._matmul("head", norm(x, model.final_norm), self._head)
+        logits = self._logits(norm(x, model.final_norm))
         self.position += 1
-        return ops.dequantise(y, model.head_steps*step)
+        return logits

@@ -10,8 +10,9 @@
 
     IMAGE_HEADER | LAYER_RECORD × layers | tensors in the order in which a token reads them | tokenizer | metadata
 
-Tensors: norm gains, steps and RoPE tables float32; ternary groups in the stream's packing (1.6 bits a weight); embedding and head
-int8 rows of `hidden` bytes with a float32 step each. A tied head is the embedding: the offsets are equal.
+Tensors: norm gains, steps and RoPE tables float32; groups of matrices in the stream's packing, ternary (1.6 bits a weight, a scale for
+each matrix) or int8 (a float32 step for each row); embedding and head int8 rows of `hidden` bytes with a float32 step each, the head also
+or only as ternary planes (model/head.py). A tied head is the embedding: the offsets are equal. Offsets of what an image lacks are 0.
 """
 
 import os
@@ -23,15 +24,15 @@ import numpy as np
 from model.circuits import AttentionParameters
 from model.config import ACTIVATIONS, ModelConfig
 from model.layout import Struct
-from model.quantised import Group, Layer, QuantisedModel
-from model.stream import BEAT_BYTES, BURST_BEATS, row_beats
+from model.quantised import Group, Layer, QuantisedModel, TernaryHead
+from model.stream import BEAT_BYTES, BURST_BEATS, FORMAT_TERNARY, row_beats
 
 MAGIC       = int.from_bytes(b"TERN", "little")
-VERSION     = 1
+VERSION     = 2
 ALIGNMENT   = BURST_BEATS*BEAT_BYTES  # Every tensor starts a full burst.
 IMAGE_LIMIT = 480 << 20               # Of 512 MB: the rest holds firmware, KV cache and buffers.
 
-HEAD_INT8 = 0
+HEAD_INT8, HEAD_TERNARY, HEAD_HYBRID = range(3)  # In the order of model.head.HEADS.
 
 # Layout -------------------------------------------------------------------------------------------
 
@@ -51,7 +52,10 @@ IMAGE_HEADER = Struct("image_header", "Start of the image.", [
     ("context",         "u4",  "Positions that the RoPE tables cover."),
     ("activation",      "u4",  "Index into model.config.ACTIVATIONS."),
     ("sub_norms",       "u4",  "1: norms before o and down."),
-    ("head_format",     "u4",  "0: int8 rows."),
+    ("body_format",     "u4",  "Weights of the groups: 0 ternary, 1 int8."),
+    ("head_format",     "u4",  "0: int8 rows; 1: ternary rows; 2: a shortlist by ternary rows, scored by int8 rows."),
+    ("head_planes",     "u4",  "Planes of a ternary row, 1 to 3; 0 without."),
+    ("shortlist",       "u4",  "Rows of the shortlist, 1 to 256; 0 without."),
     ("norm_eps",        "f4",  "Epsilon of the norms."),
     ("rope_theta",      "f4",  "Base of the RoPE tables (information)."),
     ("score_bits",      "u4",  "model.circuits.AttentionParameters, must equal the accelerator's."),
@@ -63,6 +67,8 @@ IMAGE_HEADER = Struct("image_header", "Start of the image.", [
     ("embedding_steps", "u4",  "Offset of float32 [vocab]."),
     ("head",            "u4",  "Offset of int8 [vocab, hidden]."),
     ("head_steps",      "u4",  "Offset of float32 [vocab]."),
+    ("ternary_head",    "u4",  "Offset of vocab ternary rows of head_planes·hidden weights."),
+    ("ternary_steps",   "u4",  "Offset of float32 [vocab]."),
     ("final_norm",      "u4",  "Offset of float32 [hidden]."),
     ("cosine",          "u4",  "Offset of float32 [context, head_dim/2]."),
     ("sine",            "u4",  "Offset of float32 [context, head_dim/2]."),
@@ -74,23 +80,27 @@ IMAGE_HEADER = Struct("image_header", "Start of the image.", [
 ])
 
 LAYER_RECORD = Struct("image_layer", "One decoder block.", [
-    ("attn_norm",  "u4", "Offset of float32 [hidden]."),
-    ("qkv",        "u4", "Offset of the ternary group q, k, v: (heads + 2·kv_heads)·head_dim rows of hidden weights."),
-    ("o_norm",     "u4", "Offset of float32 [heads·head_dim]."),
-    ("o",          "u4", "Offset of the ternary group o: hidden rows of heads·head_dim weights."),
-    ("ffn_norm",   "u4", "Offset of float32 [hidden]."),
-    ("gate_up",    "u4", "Offset of the ternary group gate, up: 2·ffn rows of hidden weights."),
-    ("down_norm",  "u4", "Offset of float32 [ffn]."),
-    ("down",       "u4", "Offset of the ternary group down: hidden rows of ffn weights."),
-    ("k_steps",    "u4", "Offset of float32 [kv_heads]."),
-    ("v_steps",    "u4", "Offset of float32 [kv_heads]."),
-    ("q_scale",    "f4", "Weight scale of q."),
-    ("k_scale",    "f4", "Weight scale of k."),
-    ("v_scale",    "f4", "Weight scale of v."),
-    ("o_scale",    "f4", "Weight scale of o."),
-    ("gate_scale", "f4", "Weight scale of gate."),
-    ("up_scale",   "f4", "Weight scale of up."),
-    ("down_scale", "f4", "Weight scale of down."),
+    ("attn_norm",     "u4", "Offset of float32 [hidden]."),
+    ("qkv",           "u4", "Offset of the group q, k, v: (heads + 2·kv_heads)·head_dim rows of hidden weights."),
+    ("o_norm",        "u4", "Offset of float32 [heads·head_dim]."),
+    ("o",             "u4", "Offset of the group o: hidden rows of heads·head_dim weights."),
+    ("ffn_norm",      "u4", "Offset of float32 [hidden]."),
+    ("gate_up",       "u4", "Offset of the group gate, up: 2·ffn rows of hidden weights."),
+    ("down_norm",     "u4", "Offset of float32 [ffn]."),
+    ("down",          "u4", "Offset of the group down: hidden rows of ffn weights."),
+    ("k_steps",       "u4", "Offset of float32 [kv_heads]."),
+    ("v_steps",       "u4", "Offset of float32 [kv_heads]."),
+    ("qkv_steps",     "u4", "int8: offset of float32 [rows], the steps of the group's rows; 0 otherwise. Likewise the following."),
+    ("o_steps",       "u4", "Offset of float32 [rows]."),
+    ("gate_up_steps", "u4", "Offset of float32 [rows]."),
+    ("down_steps",    "u4", "Offset of float32 [rows]."),
+    ("q_scale",       "f4", "Ternary: weight scale of q; 1 otherwise. Likewise the following."),
+    ("k_scale",       "f4", "Weight scale of k."),
+    ("v_scale",       "f4", "Weight scale of v."),
+    ("o_scale",       "f4", "Weight scale of o."),
+    ("gate_scale",    "f4", "Weight scale of gate."),
+    ("up_scale",      "f4", "Weight scale of up."),
+    ("down_scale",    "f4", "Weight scale of down."),
 ])
 
 STRUCTS = (IMAGE_HEADER, LAYER_RECORD)
@@ -131,7 +141,7 @@ def write_image(model, path):
         header[name] = getattr(config, name)
     for name in ("score_bits", "steps_per_nat", "exp_bits"):
         header[name] = getattr(model.attention, name)
-    header["magic"], header["version"], header["head_format"] = MAGIC, VERSION, HEAD_INT8
+    header["magic"], header["version"], header["body_format"] = MAGIC, VERSION, model.body_format
     header["activation"] = ACTIVATIONS.index(config.activation)
     header["bos"], header["eos"], header["name"] = model.bos, model.eos, model.name.encode()[:63]
     header["cosine"], header["sine"] = body.put(model.cosine), body.put(model.sine)
@@ -139,15 +149,24 @@ def write_image(model, path):
         for name, matrices in GROUPS.items():
             group = getattr(layer, name)
             record[name] = body.put(group.packed)
-            for matrix, (_, scale) in zip(matrices, group.sections):
+            for matrix, (_, scale) in zip(matrices, group.sections or [(0, 1.0)]*len(matrices)):
                 record[f"{matrix}_scale"] = scale
+            if group.steps is not None:
+                record[f"{name}_steps"] = body.put(group.steps)
         for name in VECTORS:
             record[name] = body.put(getattr(layer, name))
     header["final_norm"] = body.put(model.final_norm)
     header["embedding"]  = header["head"] = body.put(model.embedding)
     header["embedding_steps"] = header["head_steps"] = body.put(model.embedding_steps)
     if not config.tied:
-        header["head"], header["head_steps"] = body.put(model.head), body.put(model.head_steps)
+        alone = model.ternary is not None and not model.ternary.shortlist
+        header["head"], header["head_steps"] = (0, 0) if alone else (body.put(model.head), body.put(model.head_steps))
+    if model.ternary is not None:
+        header["head_format"]   = HEAD_HYBRID if model.ternary.shortlist else HEAD_TERNARY
+        header["head_planes"]   = model.ternary.planes
+        header["shortlist"]     = model.ternary.shortlist
+        header["ternary_head"]  = body.put(model.ternary.packed)
+        header["ternary_steps"] = body.put(model.ternary.steps)
     for name in ("tokenizer", "metadata"):
         header[name], header[f"{name}_bytes"] = body.put(getattr(model, name)), len(getattr(model, name))
     header["image_bytes"] = body.offset
@@ -220,14 +239,21 @@ def read_image(path):
         parts = {name: array(record[name], "<f4", width) for name, width in widths.items()}
         for name, matrices in GROUPS.items():
             sections    = tuple((rows[matrix], record[f"{matrix}_scale"]) for matrix in matrices)
-            parts[name] = Group(array(record[name], np.uint8, sum(count for count, _ in sections), row_beats(columns[name])*BEAT_BYTES),
-                columns[name], sections)
+            count       = sum(count for count, _ in sections)
+            packed      = array(record[name], np.uint8, count, row_beats(columns[name], h["body_format"])*BEAT_BYTES)
+            parts[name] = (Group(packed, columns[name], sections) if h["body_format"] == FORMAT_TERNARY else
+                Group(packed, columns[name], (), array(record[f"{name}_steps"], "<f4", count)))
         layers.append(Layer(**parts))
     table = (config.vocab, config.hidden)
     half  = (config.context, config.head_dim//2)
     text  = {name: data[h[name]:h[name] + h[f"{name}_bytes"]] for name in ("tokenizer", "metadata")}
+    head  = (array(h["head"], np.int8, *table), array(h["head_steps"], "<f4", config.vocab)) if h["head"] else (None, None)
+    if h["head_format"] != HEAD_INT8:
+        packed  = array(h["ternary_head"], np.uint8, config.vocab, row_beats(h["head_planes"]*config.hidden)*BEAT_BYTES)
+        ternary = TernaryHead(packed, h["head_planes"], array(h["ternary_steps"], "<f4", config.vocab), h["shortlist"])
+    else:
+        ternary = None
     return QuantisedModel(config, layers, array(h["final_norm"], "<f4", config.hidden),
-        array(h["embedding"], np.int8, *table), array(h["embedding_steps"], "<f4", config.vocab),
-        array(h["head"], np.int8, *table), array(h["head_steps"], "<f4", config.vocab),
+        array(h["embedding"], np.int8, *table), array(h["embedding_steps"], "<f4", config.vocab), *head,
         array(h["cosine"], "<f4", *half), array(h["sine"], "<f4", *half), h["name"].decode(), h["bos"], h["eos"], **text,
-        attention=AttentionParameters(h["score_bits"], h["steps_per_nat"], h["exp_bits"]))
+        attention=AttentionParameters(h["score_bits"], h["steps_per_nat"], h["exp_bits"]), ternary=ternary)

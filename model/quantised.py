@@ -13,9 +13,11 @@ import numpy as np
 from model import ops
 from model.config import ModelConfig
 from model.circuits import ATTENTION, AttentionParameters
+from model.stream import BEAT_BYTES, FORMAT_INT8, FORMAT_TERNARY, row_beats
 from model.trits import pack_ternary, unpack_ternary
 
 SCALE_MIN    = 1e-5  # Floor of weight scales: keeps every product a normal number.
+STEP_MIN     = 7e-8  # Likewise of int8 rows' steps: below that of any row that `absmax_rows` makes.
 ROWS_AT_ONCE = 1024
 
 # Quantisers ---------------------------------------------------------------------------------------
@@ -40,25 +42,45 @@ def absmax_rows(weights):
 
 @dataclass
 class Group:
-    """Matrices that share one x and so one pass: ternary weights in the stream's packing.
+    """Matrices that share one x and so one pass, in the stream's packing.
 
     packed   : uint8 [rows, 8·beats], rows of the matrices one after another.
     columns  : weights of a row.
-    sections : ((rows, float32 scale), …) of the matrices.
+    sections : ((rows, float32 scale), …) of ternary matrices.
+    steps    : float32 [rows] of int8 weights; None for ternary ones.
     """
     packed   : np.ndarray
     columns  : int
     sections : tuple
+    steps    : np.ndarray = None
 
     @classmethod
     def from_matrices(cls, matrices):
-        """matrices: [(int8 [rows, columns], scale), …]."""
+        """matrices: [(int8 [rows, columns] of −1, 0, +1, scale), …]."""
         return cls(np.concatenate([pack_ternary(w) for w, _ in matrices]), matrices[0][0].shape[1],
             tuple((len(w), np.float32(max(scale, SCALE_MIN))) for w, scale in matrices))
 
+    @classmethod
+    def from_int8(cls, matrices):
+        """matrices: [(int8 [rows, columns], float32 [rows] steps), …]."""
+        rows, columns = np.concatenate([w for w, _ in matrices]), matrices[0][0].shape[1]
+        packed = np.zeros((len(rows), row_beats(columns, FORMAT_INT8)*BEAT_BYTES), np.int8)
+        packed[:, :columns] = rows
+        steps  = np.maximum(np.concatenate([np.broadcast_to(steps, len(w)) for w, steps in matrices]), STEP_MIN).astype(np.float32)
+        return cls(packed.view(np.uint8), columns, (), steps)
+
+    @property
+    def format(self):
+        """Of model.stream's weight formats."""
+        return FORMAT_TERNARY if self.steps is None else FORMAT_INT8
+
     def unpack(self):
         """int8 [rows, columns]."""
-        return unpack_ternary(self.packed, self.columns)
+        return unpack_ternary(self.packed, self.columns) if self.steps is None else self.packed.view(np.int8)[:, :self.columns]
+
+    def scales(self):
+        """float32 [rows]: what an accumulator counts in, apart from the step of x."""
+        return self.steps if self.steps is not None else np.concatenate([np.full(rows, scale, np.float32) for rows, scale in self.sections])
 
 
 @dataclass
@@ -77,11 +99,27 @@ class Layer:
 
 
 @dataclass
+class TernaryHead:
+    """Ternary rows of the head; `model.head` makes them.
+
+    packed    : uint8 [vocab, 8·beats], rows of planes·hidden trits in the stream's packing.
+    planes    : of a row.
+    steps     : float32 [vocab]: what an accumulator counts in, apart from the step of x.
+    shortlist : rows that the int8 head scores exactly; 0: none, the ternary rows are the head.
+    """
+    packed    : np.ndarray
+    planes    : int
+    steps     : np.ndarray
+    shortlist : int
+
+
+@dataclass
 class QuantisedModel:
     """All that the image holds.
 
     embedding, embedding_steps : int8 [vocab, hidden], float32 [vocab].
-    head, head_steps           : the same objects where the head is tied.
+    head, head_steps           : int8 rows likewise; the same objects where the head is tied, None where only ternary rows are left.
+    ternary                    : TernaryHead, or None where int8 rows are all.
     cosine, sine               : float32 [context, head_dim/2].
     """
     config          : ModelConfig
@@ -99,6 +137,19 @@ class QuantisedModel:
     tokenizer       : bytes = b""
     metadata        : bytes = b"{}"
     attention       : AttentionParameters = ATTENTION
+    ternary         : TernaryHead = None
+
+    @property
+    def body_format(self):
+        """Weight format of the decoder blocks, of model.stream's."""
+        return self.layers[0].qkv.format
+
+    @property
+    def head_bytes(self):
+        """Bytes of head rows that a token reads."""
+        if self.ternary is None:
+            return self.head.nbytes
+        return self.ternary.packed.nbytes + self.ternary.shortlist*self.config.hidden
 
 
 def quantise_checkpoint(checkpoint, k_steps=None, v_steps=None):
@@ -107,27 +158,26 @@ def quantise_checkpoint(checkpoint, k_steps=None, v_steps=None):
     k_steps, v_steps: float32 [layers, kv_heads] from `model.calibrate`; 1/16 everywhere where they are not given
     (a start for calibration itself, which does not look at the cache).
     """
-    if checkpoint.weights != "ternary":
-        raise ValueError(f"{checkpoint.name} has {checkpoint.weights} matrices, the image holds ternary ones: it can only be rounded to ternary")
     config = checkpoint.config
     shape  = (config.layers, config.kv_heads)
     steps  = [np.full(shape, 1/16, np.float32) if s is None else np.asarray(s, np.float32) for s in (k_steps, v_steps)]
     for name, s in zip(("k_steps", "v_steps"), steps):
         if s.shape != shape or not np.all((s > 1e-6) & (s < 1e6)):
             raise ValueError(f"{name} {s.shape}: must be {shape}, each between 1e-6 and 1e6")
+    group  = Group.from_matrices if checkpoint.weights == "ternary" else Group.from_int8
     gain   = lambda tensor: ops.flush(np.asarray(tensor, dtype=np.float32))
     layers = []
     for index, layer in enumerate(checkpoint.layers):
         ones = lambda width: np.ones(width, np.float32)
         layers.append(Layer(
             attn_norm = gain(layer["attn_norm"]),
-            qkv       = Group.from_matrices([layer["q"], layer["k"], layer["v"]]),
+            qkv       = group([layer["q"], layer["k"], layer["v"]]),
             o_norm    = gain(layer.get("o_norm", ones(config.q_width))),
-            o         = Group.from_matrices([layer["o"]]),
+            o         = group([layer["o"]]),
             ffn_norm  = gain(layer["ffn_norm"]),
-            gate_up   = Group.from_matrices([layer["gate"], layer["up"]]),
+            gate_up   = group([layer["gate"], layer["up"]]),
             down_norm = gain(layer.get("down_norm", ones(config.ffn))),
-            down      = Group.from_matrices([layer["down"]]),
+            down      = group([layer["down"]]),
             k_steps   = steps[0][index],
             v_steps   = steps[1][index],
         ))

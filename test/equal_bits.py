@@ -29,6 +29,7 @@ from firmware_builds import BUILDS, firmware_build
 from firmware_engine import OK, TOKEN, Engine
 from host.device import Device, Sampling
 from model.exact import ExactModel
+from model.head import HEADS, with_head
 from model.image import read_image, write_image
 from model.importers import load_checkpoint
 from model.quantised import quantise_checkpoint
@@ -43,13 +44,13 @@ BOARDS = {"firmware, own C cores": "none", "firmware, C cores as PL": "c", "firm
 # Rows ---------------------------------------------------------------------------------------------
 
 
-def load(path, folder):
-    """(image bytes, QuantisedModel) of an image file or a checkpoint folder."""
+def load(path, folder, head=None):
+    """(image bytes, QuantisedModel) of an image file or a checkpoint folder, with another head where one is named."""
     path = Path(path)
-    if path.is_dir():
-        image = Path(folder)/"model.tern"
-        write_image(quantise_checkpoint(load_checkpoint(path)), image)
-        path = image
+    if path.is_dir() or head:
+        model = quantise_checkpoint(load_checkpoint(path)) if path.is_dir() else read_image(path)
+        path  = Path(folder)/"model.tern"
+        write_image(with_head(model, head or "int8"), path)
     model = read_image(path)
     return path.read_bytes(), model
 
@@ -119,13 +120,14 @@ def main(arguments=None):
     rows   = [*BUILDS, *BOARDS]
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model",  default=ZOO,          help="Checkpoint folder or image (the project's own model).")
+    parser.add_argument("--head",   choices=HEADS,        help="Head of the model (its own).")
     parser.add_argument("--prompt", default=PROMPT,       help=f"Text that the tokens follow ({PROMPT!r}).")
     parser.add_argument("--tokens", default=64, type=int, help="Greedy tokens (64).")
     parser.add_argument("--rows",   default=rows, nargs="+", choices=rows, metavar="ROW", help=f"Of {', '.join(rows)} (all).")
     args = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         try:
-            image, model = load(args.model, folder)
+            image, model = load(args.model, folder, args.head)
         except ValueError as error:
             sys.exit(f"equal_bits: {error}")
     prompt = [model.bos] + Tokenizer.from_str(model.tokenizer.decode()).encode(args.prompt, add_special_tokens=False).ids

@@ -14,7 +14,7 @@ import numpy as np
 
 from model.sampling import SamplingSettings
 
-PL_FIELDS = ("ports", "queries_max", "rows_max", "row_weights_max", "timeout_us")  # Behind two pointers.
+PL_FIELDS = ("ports", "queries_max", "rows_max", "row_weights_max", "topk_max", "timeout_us")  # Behind two pointers.
 PARTS     = 6
 EVENT     = np.dtype([(name, "<u4") for name in ("kind", "session", "token", "position", "prompt_done", "prompt_tokens", "generated", "end",
     "error")] + [("pl_cycles", "<u4", PARTS), ("pl_bytes", "<u4"), ("microseconds", "<u4")])
@@ -22,7 +22,7 @@ EVENT     = np.dtype([(name, "<u4") for name in ("kind", "session", "token", "po
 IDLE, BUSY, PROMPT, TOKEN, END, ERROR       = range(6)
 END_EOS, END_LENGTH, END_CONTEXT, END_STOPPED = range(1, 5)
 (OK, ERROR_IMAGE, ERROR_ALIGNMENT, ERROR_MEMORY, ERROR_PL, ERROR_SESSION, ERROR_BUSY, ERROR_CONTEXT, ERROR_TOKEN, ERROR_SETTINGS, ERROR_EMPTY,
-    ERROR_TIMEOUT, ERROR_LIST) = range(13)
+    ERROR_TIMEOUT, ERROR_LIST, ERROR_SHORTLIST) = range(14)
 
 
 def settings_bytes(settings, ignore_eos=False):

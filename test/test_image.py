@@ -165,7 +165,9 @@ def c_string(c, address):
 
 @pytest.mark.parametrize("fields", [{"hidden": 0}, {"hidden": 68}, {"hidden": 1 << 20}, {"ffn": 7}, {"heads": 0}, {"heads": 2**31}, {"kv_heads": 0},
     {"kv_heads": 3}, {"head_dim": 0}, {"head_dim": 12}, {"head_dim": 136}, {"vocab": 0}, {"vocab": 1}, {"context": 0}, {"activation": 2},
-    {"sub_norms": 2}, {"head_format": 1}, {"bos": 130}, {"eos": 2**32 - 1}])
+    {"sub_norms": 2}, {"head_format": 1}, {"head_format": 3}, {"head_planes": 1}, {"shortlist": 1}, {"body_format": 2},
+    {"head_format": 1, "head_planes": 4}, {"head_format": 2, "head_planes": 1}, {"head_format": 2, "head_planes": 1, "shortlist": 131},
+    {"bos": 130}, {"eos": 2**32 - 1}])
 def test_impossible_shape(c, image, fields):
     assert check(c, changed(image, **fields)) == SHAPE
 
@@ -184,7 +186,8 @@ def test_offsets_outside(c, image, name, layer):
 
 
 @pytest.mark.parametrize("fields", [{"vocab": 1 << 20}, {"context": 1 << 20}, {"tokenizer_bytes": 2**32 - 1}, {"metadata_bytes": 1 << 20},
-    {"hidden": 16384}, {"ffn": 16384}])
+    {"hidden": 16384}, {"ffn": 16384}, {"body_format": 1}, {"head_format": 1, "head_planes": 1},
+    {"head_format": 2, "head_planes": 2, "shortlist": 1}])
 def test_shapes_larger_than_the_image(c, image, fields):
     assert check(c, changed(image, **fields)) == OFFSET
 

@@ -99,6 +99,7 @@ void accelerator_engine(struct engine_pl *engine_pl, uint32_t *errors)
         .queries_max     = attention >> CSR_ACCELERATOR_ATTENTION_QUERIES_MAX_OFFSET & ((1u << CSR_ACCELERATOR_ATTENTION_QUERIES_MAX_SIZE) - 1),
         .rows_max        = attention >> CSR_ACCELERATOR_ATTENTION_ROWS_MAX_OFFSET & ((1u << CSR_ACCELERATOR_ATTENTION_ROWS_MAX_SIZE) - 1),
         .row_weights_max = matmul >> CSR_ACCELERATOR_MATMUL_ROW_WEIGHTS_MAX_OFFSET & ((1u << CSR_ACCELERATOR_MATMUL_ROW_WEIGHTS_MAX_SIZE) - 1),
+        .topk_max        = matmul >> CSR_ACCELERATOR_MATMUL_TOPK_MAX_OFFSET & ((1u << CSR_ACCELERATOR_MATMUL_TOPK_MAX_SIZE) - 1),
         .timeout_us      = TIMEOUT_US,
         .start           = start,
         .progress        = progress,

@@ -16,6 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from firmware import build
+from model.image import read_header
+from model.stream import TOPK_MAX
 from soc.accelerator import AcceleratorConfig
 from soc.pl import CSR_BASE
 from soc.virtual.cache import EVICTIONS, L1_OPERATIONS, PL310, CacheModel
@@ -100,6 +102,17 @@ class PLBus:
         board.watch(destination, limit)
         self.rung = True
 
+# Configuration ------------------------------------------------------------------------------------
+
+
+def config_for(image):
+    """AcceleratorConfig of a PL that runs an image (bytes; None: any with an int8 head): with shortlists where its head needs them."""
+    try:
+        shortlist = image is not None and read_header(image)[0]["shortlist"]
+    except ValueError:
+        shortlist = 0  # The firmware tells what is wrong with it.
+    return AcceleratorConfig(topk_max=TOPK_MAX if shortlist else 0)
+
 # Virtual board ------------------------------------------------------------------------------------
 
 
@@ -112,13 +125,15 @@ class VirtualBoard:
     strict    : the cache model acts line by line and watches loads (slower, see `soc.virtual.cache`).
     seed      : of evictions and of the memory model.
     elf       : path of the firmware; by default it is built.
+    config    : of the gateware; by default what the image needs (`config_for`).
     handover  : False leaves the boot script's word out.
     Raises BoardError (RuntimeError) from `read` where hardware or firmware have come to an end, ValueError for what cannot be built.
     """
-    def __init__(self, image=None, pl="rtl", strict=False, seed=1, evictions=EVICTIONS, elf=None, handover=True, config=AcceleratorConfig()):
+    def __init__(self, image=None, pl="rtl", strict=False, seed=1, evictions=EVICTIONS, elf=None, handover=True, config=None):
         if pl not in PLS:
             raise ValueError(f"pl {pl!r}: must be one of {', '.join(PLS)}")
-        self.strict, self.evictions, self.config = strict, evictions, config
+        data = image if image is None or isinstance(image, bytes) else self._read_file(image)
+        self.strict, self.evictions, self.config = strict, evictions, config or config_for(data)
         self.elf   = read_elf(elf or build.build_elf())
         self.cache = CacheModel(DDR_BYTES, seed)
         self.pl    = self._make_pl(pl, seed)
@@ -129,7 +144,7 @@ class VirtualBoard:
         self.maintenance = {}    # {(routine, return address): calls}
         self.omit        = None  # A key of `maintenance`: this call is left out, as if the firmware did not have it.
         self._watched, self._to_watch   = set(), set()
-        self.boot(image, handover=handover and pl != "none")
+        self.boot(data, handover=handover and pl != "none")
 
     def _make_pl(self, name, seed):
         if name == "rtl":
