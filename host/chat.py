@@ -23,7 +23,7 @@ import secrets
 import sys
 
 from host import console, terminal
-from host.conversation import Conversation, Vocabulary, check_length
+from host.conversation import Conversation, Dialogue, Vocabulary, check_length
 from host.device import open_device
 from host.pack import ROOT, packed
 from host.transport import BOARDS
@@ -129,7 +129,7 @@ def run_prompt(conversation, prompt, settings, as_json):
     words  = terminal.Words(sys.stdout)
     tokens = conversation.encode(prompt)
     note_unknown(conversation, prompt)
-    if not as_json:
+    if not as_json and not isinstance(conversation, Dialogue):
         words.write(prompt)
     drawn = settings.draw()
     with terminal.Interrupt() as interrupt:
@@ -157,12 +157,15 @@ def note_unknown(conversation, text):
 
 
 HELP = """  /help              these lines
-  /reset             forgets the text and starts a new one
+  /reset             forgets what was said and starts anew
   /stats             what the answers took
   /set               shows the settings
   /set NAME VALUE    changes one: /set temperature 0.7, /set seed 42 (after /reset, the same start: the same story)
   /quit              ends (Ctrl-D, too)
-  The model continues text: type a beginning. An empty line goes on; Ctrl-C stops an answer."""
+  {usage} Ctrl-C stops an answer."""
+
+CONTINUES = "The model continues text: type a beginning; Enter alone goes on."
+ANSWERS   = "The model answers."
 
 COMMANDS = ("/help", "/quit", "/reset", "/set", "/stats")
 
@@ -172,6 +175,7 @@ class Chat:
     def __init__(self, conversation, settings):
         self.conversation, self.settings = conversation, settings
         self.interactive = sys.stdin.isatty()
+        self.usage       = ANSWERS if isinstance(conversation, Dialogue) else CONTINUES
 
     def note(self, text):
         print(terminal.dim(terminal.wrap(text, sys.stdout), sys.stdout), flush=True)
@@ -206,10 +210,10 @@ class Chat:
         if name in ("/quit", "/exit", "/q"):
             return False
         if name == "/help":
-            self.note(HELP)
+            self.note(HELP.format(usage=self.usage))
         elif name == "/reset":
             self.conversation.reset()
-            self.note("(A new text.)")
+            self.note("(Forgotten.)")
         elif name == "/stats":
             self.note("\n".join(statistics(self.conversation)))
         elif name == "/set" and not values:
@@ -225,7 +229,7 @@ class Chat:
     def answer(self, line):
         """Continues the text with `line` and streams what the model adds."""
         conversation = self.conversation
-        if conversation.ended in ("eos", "context"):
+        if conversation.over:
             conversation.reset()
         tokens = conversation.encode(line)
         if conversation.started and len(tokens) >= conversation.room:
@@ -245,9 +249,9 @@ class Chat:
         progress.end()
         words.end()
         self.note(f"[{statistics_line(conversation, settings)}]")
-        if conversation.ended == "eos":
+        if conversation.over and conversation.ended == "eos":
             self.note("(The end. The next line starts a new text.)")
-        elif conversation.ended == "context":
+        elif conversation.over:
             self.note(f"(The context of {conversation.device.context} tokens is full. The next line starts a new text.)")
 
 # Command line -------------------------------------------------------------------------------------
@@ -261,6 +265,7 @@ def arguments():
                                                                     "bits (c, fast), or an empty PL, so that the firmware's own C cores run.")
     add("--model", default=str(DEFAULT_MODEL),        help="Image, or checkpoint folder that is packed first. Default: the story model.")
     add("--prompt",                                   help="Answer this and end.")
+    add("--system", default="",                       help="Instruction before all turns, for models that answer.")
     add("--json",  action="store_true",               help="With --prompt: one JSON object a token and one with the totals.")
     add("--tokens", type=int,                         help="Longest answer. Default: as many as the context holds.")
     add("--greedy", action="store_true",              help="Always the most likely token (temperature 0).")
@@ -270,6 +275,17 @@ def arguments():
         add(f"--{name.replace('_', '-')}", default=default, help=f"Sampling; {text}."
             + (f" Default: {default}." if default is not None else " Default: a new one for each answer."))
     return p
+
+
+def converse(device, vocabulary, model, system, virtual):
+    """The Dialogue or Conversation that fits the model. ValueError for a `system` instruction that it does not know."""
+    template = json.loads(model.metadata).get("chat_template")
+    if template:
+        from host.templates import ChatTemplate  # Jinja is needed for no other model.
+        return Dialogue(device, vocabulary, model.bos, ChatTemplate(template, vocabulary.tokenizer, model.bos, model.eos), system, virtual)
+    if system:
+        raise ValueError(f"--system: {model.name} only continues text")
+    return Conversation(device, vocabulary, model.bos, virtual)
 
 
 def main():
@@ -294,13 +310,13 @@ def main():
         with device:
             device.upload(image, lambda done, total: progress.show("loading the model", done, total))
             progress.end()
-            conversation = Conversation(device, vocabulary, model.bos, virtual)
+            conversation = converse(device, vocabulary, model, args.system, virtual)
             if args.prompt is not None:
                 return run_prompt(conversation, args.prompt, settings, args.json)
             chat = Chat(conversation, settings)
             if chat.interactive:
                 print(terminal.wrap(f"{model.name} on {describe(device, virtual)}; context {device.context} tokens", sys.stdout))
-                chat.note("Type the beginning of a text. Enter alone goes on, Ctrl-C stops an answer, /help lists the commands.")
+                chat.note(f"{chat.usage} Ctrl-C stops an answer, /help lists the commands.")
             chat.loop()
     finally:
         progress.end()

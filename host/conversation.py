@@ -29,7 +29,11 @@ class Vocabulary:
         self.special = [token.content for token in self.tokenizer.get_added_tokens_decoder().values() if token.special]
 
     def encode(self, text):
-        """Token ids of a user's text. ValueError for text that spells a special token."""
+        """Token ids of a user's text. ValueError for text that spells a special token or no characters."""
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:  # Bytes that did not decode have become lone surrogates.
+            raise ValueError(f"the text is not UTF-8 (at its character {error.start + 1})") from None
         for token in self.special:
             if token in text:
                 raise ValueError(f"the text holds {token}, which only the model itself may say: leave it out")
@@ -124,6 +128,11 @@ class Conversation:
         return bool(self.last)
 
     @property
+    def over(self):
+        """The text has come to its end: the next one starts anew."""
+        return self.ended in ("eos", "context")
+
+    @property
     def room(self):
         """Positions that are left."""
         return self.device.context - self.position
@@ -160,7 +169,7 @@ class Conversation:
         self.last, self.ended            = tokens or self.last, ""
         stream = TextStream(self.vocabulary, self.last)
         before, stopped = time.monotonic(), False
-        for event in self.device.generate(tokens, settings, max_tokens or self.device.context):
+        for event in self.device.generate(tokens, settings, min(max_tokens or self.device.context, self.device.context)):
             now  = time.monotonic()
             text = ""
             self.position = event.position
@@ -178,3 +187,47 @@ class Conversation:
                 stopped = True
                 self.device.stop()
             before = time.monotonic()
+
+# Dialogue -----------------------------------------------------------------------------------------
+
+
+class Dialogue(Conversation):
+    """A conversation with a model that was trained to talk: turns as its `host.templates.ChatTemplate` writes them.
+
+    The board keeps what it has read, so that a turn costs its own tokens. Where the template changes what was said before, or the
+    context is full and the oldest turns go, the board reads all of it again.
+
+    system : instruction before all turns, or "".
+    """
+    def __init__(self, device, vocabulary, bos, template, system="", virtual=False):
+        self.template, self.system = template, [{"role": "system", "content": system}] if system else []
+        super().__init__(device, vocabulary, bos, virtual)
+
+    def reset(self):
+        super().reset()
+        self.turns, self.asked, self.read = [], [], []
+
+    over = False  # An answer ends, the dialogue goes on.
+
+    def encode(self, text):
+        """Tokens of the next turn, which says `text`. ValueError where no context could hold it."""
+        turns  = [*self.turns, {"role": "user", "content": text}]
+        tokens = [self.bos, *self.template.encode([*self.system, *turns])]
+        while len(tokens) >= self.device.context and len(turns) > 1:
+            turns  = turns[2:]  # A question and its answer.
+            tokens = [self.bos, *self.template.encode([*self.system, *turns])]
+        check_length(tokens, self.device.context)
+        if tokens[:len(self.read)] != self.read:
+            self.reset()
+        self.asked = turns
+        return tokens[len(self.read):]
+
+    def answer(self, tokens, settings, max_tokens=None, stop=lambda: False):
+        self.read += tokens
+        reply      = ""
+        for event, text in super().answer(tokens, settings, max_tokens, stop):
+            if event.kind == "token":
+                self.read.append(event.token)
+            reply     += text
+            self.turns = [*self.asked, {"role": "assistant", "content": reply}]
+            yield event, text

@@ -71,7 +71,8 @@ def pack(folder, output, context=None, calibration=None, progress=None):
         k_steps, v_steps, source = _kv_steps(folder, checkpoint, calibration, progress)
         progress.show("quantising")
         model          = quantise_checkpoint(checkpoint, k_steps, v_steps)
-        model.metadata = json.dumps({"calibration": pathlib.Path(source).name, "notes": checkpoint.notes}).encode()
+        model.metadata = json.dumps({"calibration": pathlib.Path(source).name, "notes": checkpoint.notes,
+            "chat_template": checkpoint.chat_template}).encode()
         progress.show("writing")
         part = output.with_name(f".{output.name}.{os.getpid()}.new")
         try:

@@ -19,7 +19,7 @@ import sys
 import pytest
 
 from exact_device import ExactDevice
-from host import chat, console, terminal
+from host import chat, console, device, messages, terminal
 from host.chat import Settings
 from host.conversation import HALF, Conversation, TextStream, Vocabulary
 from host.pack import pack
@@ -55,7 +55,7 @@ def run(image, monkeypatch, capsys):
     """Runs the command in this process on `device`: (status, stdout, stderr)."""
     def run(*arguments, stdin="", device=None):
         monkeypatch.setattr(sys, "argv", ["chat.py", "--model", str(image), *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        monkeypatch.setattr(sys, "stdin", None if stdin is None else io.StringIO(stdin))
         monkeypatch.setattr(chat, "open_device", lambda *_: device or ExactDevice(image))
         with pytest.raises(SystemExit) as end:
             console.run(chat.main)
@@ -278,6 +278,51 @@ def test_unknown_boards(image):
 def test_prompts_that_cannot_be(image):
     for prompt, message in (("dog "*200, "tokens long: the context holds 64"), ("a<|endoftext|>b", "which only the model itself may say")):
         assert message in one_line(command("--model", image, "--prompt", prompt))
+
+
+def test_bytes_that_are_no_text(run, image):
+    """What does not decode as UTF-8 arrives as lone surrogates, from the command line and from stdin."""
+    assert "the text is not UTF-8 (at its character 5)" in one_line(command("--model", image, "--prompt", "bad \udcff"))
+    status, _, err = run("--tokens", 3, stdin="Once\n\udcfe\n")
+    assert status == 1 and err.endswith("chat.py: the text is not UTF-8 (at its character 1)\n")
+
+
+def test_longest_answer_is_the_context(run, image):
+    status, out, _ = run("--prompt", "Once", "--greedy", "--tokens", 10**30, "--json", device=ExactDevice(image, answer=[70]*100))
+    assert status == 0 and json.loads(out.splitlines()[-1])["end"] == "context"
+
+
+def test_values_that_no_message_holds():
+    values = dict.fromkeys(messages.GENERATE.dtype.names, 0)
+    for name, value in (("max_tokens", 2**32), ("top_k", -1), ("count", 10**30), ("temperature", "hot")):
+        with pytest.raises(ValueError, match=f"{name} = .*{value}.*: does not fit a "):
+            device._message(messages.GENERATE, *(values | {name: value}).values())
+
+
+def test_closed_streams(run, monkeypatch):
+    """Who starts the chat may have closed stdin (no line comes), stdout or stderr."""
+    assert run(stdin=None)[0] == 0
+    for name in ("stdout", "stderr"):
+        with monkeypatch.context() as closed:
+            closed.setattr(sys, name, None)
+            assert run("--prompt", "Once", "--tokens", 2, "--greedy")[0] == 0
+
+
+def test_terminals_that_lack_characters(monkeypatch):
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, "ascii", write_through=True))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff"), "utf-8"))
+    console.streams()
+    print("caf\u00e9")
+    assert written.getvalue() == b"caf?\n" and sys.stdin.read() == "\udcff"
+
+
+def test_missing_package(run, monkeypatch):
+    """A Python that has what the chat needs, but not what the virtual board does."""
+    def without(*_):
+        raise ModuleNotFoundError("No module named 'unicorn'")
+    monkeypatch.setattr(chat, "Vocabulary", without)
+    assert one_line(run("--prompt", "Once")) == "chat.py: No module named 'unicorn': run `make setup`"
 
 
 def test_wrong_arguments(image):
