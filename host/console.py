@@ -6,16 +6,29 @@
 
 """How the command-line tools end: one clear line on stderr and a non-zero status for what went wrong."""
 
+import io
 import os
 import pathlib
+import subprocess
 import sys
 
 INTERRUPTED = 130  # Exit status after Ctrl-C, as of shells.
+MENDABLE    = (ValueError, OSError, RuntimeError, ImportError, MemoryError, subprocess.SubprocessError)  # By a user whom a line tells what.
+
+
+def streams():
+    """Makes the standard streams what a tool can rely on: there, and stopped by no character that they cannot spell."""
+    for name, mode, errors in (("stdin", "r", "surrogateescape"), ("stdout", "w", "replace"), ("stderr", "w", "backslashreplace")):
+        if getattr(sys, name) is None:  # Whoever started us has closed it.
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))
+        if isinstance(getattr(sys, name), io.TextIOWrapper):
+            getattr(sys, name).reconfigure(errors=errors)
 
 
 def run(main):
     """Runs `main()` and ends the program: errors that a user can mend become one line, never a traceback."""
     name = pathlib.Path(sys.argv[0]).name
+    streams()
     try:
         status = main()
         sys.stdout.flush()
@@ -26,16 +39,18 @@ def run(main):
     except KeyboardInterrupt:
         print(f"\n{name}: stopped", file=sys.stderr)
         status = INTERRUPTED
-    except (ValueError, OSError, RuntimeError) as error:
+    except MENDABLE as error:
         print(f"{name}: {one_line(error)}", file=sys.stderr)
         status = 1
     sys.exit(status)
 
 
 def one_line(error):
-    """Text of an exception without line breaks; OSErrors name their file."""
+    """Text of an exception without line breaks; OSErrors name their file, missing modules the way to get them."""
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    elif isinstance(error, ModuleNotFoundError):
+        text = f"{error}: run `make setup`"
     else:
         text = str(error) or type(error).__name__
     return " ".join(text.split())

@@ -78,7 +78,14 @@ def _members(type, payload):
 
 
 def _message(layout, *values):
-    return np.array(tuple(values), layout.dtype).tobytes()
+    """Bytes of a message; ValueError where a member cannot hold its value."""
+    record = np.zeros((), layout.dtype)
+    for name, value in zip(layout.dtype.names, values, strict=True):
+        try:
+            record[name] = value
+        except (OverflowError, ValueError, TypeError):
+            raise ValueError(f"{name} = {value!r}: does not fit a {layout.dtype[name]}") from None
+    return record.tobytes()
 
 # Device -------------------------------------------------------------------------------------------
 
@@ -184,6 +191,8 @@ class Device:
         logits   : events carry them (slow over a serial port).
         """
         self._request += 1
+        if not all(0 <= token < 2**32 for token in tokens):
+            raise ValueError("tokens: each must be a whole number of 32 bits")
         tokens = np.asarray(tokens, "<u4")
         if self.context and len(tokens) > self.context:
             raise ValueError(f"prompt of {len(tokens)} tokens: the context holds {self.context}")
