@@ -193,7 +193,7 @@ def test_piped_lines(run):
     """Without a terminal every line of stdin is a turn; commands work, and an error ends the script."""
     status, out, _ = run("--tokens", 3, "--greedy", stdin="Once\n/stats\n/set\n/help\n/reset\n\n/quit\nnever\n")
     assert status == 0 and "3 of 64" not in out and "5 of 64 positions used" not in out.split("/help")[1]
-    assert "temperature         0" in out and "/set NAME VALUE" in out and "(A new text.)" in out and out.count("3 tokens") >= 2
+    assert "temperature         0" in out and "/set NAME VALUE" in out and "(Forgotten.)" in out and out.count("3 tokens") >= 2
     status, _, err = run(stdin="/sing\n")
     assert status == 1 and err.endswith("chat.py: no command /sing: there are /help, /quit, /reset, /set, /stats\n")
     assert run(stdin="/set temperature\n")[2].endswith("for example /set temperature 0.7\n")
