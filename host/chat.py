@@ -87,7 +87,7 @@ def board_speed(conversation, summary):
 def describe(device, virtual):
     """What computes, for people."""
     identity = device.identity
-    cores    = f"gateware {identity['pl_ports']} × 64 bit, {identity['pl_clock_hz']/1e6:.0f} MHz" if identity["pl"] else "C cores of the firmware"
+    cores    = f"gateware {identity['pl_ports']} × 64 bit, {identity['pl_clock_hz']/1e6:.0f} MHz" if identity["pl"] else "its own C cores"
     return f"the {'virtual ' if virtual else ''}PYNQ-Z1, firmware {identity['firmware']}, {cores}"
 
 
@@ -229,17 +229,9 @@ class Chat:
     def answer(self, line):
         """Continues the text with `line` and streams what the model adds."""
         conversation = self.conversation
-        if conversation.over:
-            conversation.reset()
-        tokens = conversation.encode(line)
-        if conversation.started and len(tokens) >= conversation.room:
-            self.note(f"(The context of {conversation.device.context} tokens cannot hold that, too: a new text.)")
-            conversation.reset()
-            tokens = conversation.encode(line)
-        note_unknown(conversation, line)
-        settings, words = self.settings.draw(), terminal.Words(sys.stdout)
-        progress = Progress()
+        settings, words, progress = self.settings.draw(), terminal.Words(sys.stdout), Progress()
         with terminal.Interrupt() as interrupt:
+            tokens = self.tokens(line)
             for event, text in conversation.answer(tokens, settings, self.settings.values["tokens"], lambda: interrupt.requested):
                 if event.kind == "prompt" and progress.live:
                     progress.show("reading", event.prompt_done, event.prompt_tokens)
@@ -253,6 +245,19 @@ class Chat:
             self.note("(The end. The next line starts a new text.)")
         elif conversation.over:
             self.note(f"(The context of {conversation.device.context} tokens is full. The next line starts a new text.)")
+
+    def tokens(self, line):
+        """What `line` adds to the text; starts a new one where the last has ended or has no room for it."""
+        conversation = self.conversation
+        if conversation.over:
+            conversation.reset()
+        tokens = conversation.encode(line)
+        if conversation.started and len(tokens) >= conversation.room:
+            self.note(f"(The context of {conversation.device.context} tokens cannot hold that, too: a new text.)")
+            conversation.reset()
+            tokens = conversation.encode(line)
+        note_unknown(conversation, line)
+        return tokens
 
 # Command line -------------------------------------------------------------------------------------
 
