@@ -10,6 +10,7 @@ import ctypes
 import functools
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,8 +22,8 @@ FOLDER  = Path(__file__).resolve().parent
 ROOT    = FOLDER.parent
 CACHE   = ROOT/"build"/"firmware"
 TIMEOUT = 600  # Seconds: a build takes some.
-OUTPUTS = {"a9": "litetern.elf", "aarch64": "litetern.elf", "host": "litetern.so"}
-GCC     = {"a9": "arm-none-eabi-", "aarch64": "aarch64-linux-gnu-", "host": ""}
+OUTPUTS = {"a9": "litetern.elf", "aarch64": "litetern.elf", "host": "litetern.so", "litex": "litetern.elf"}
+GCC     = {"a9": "arm-none-eabi-", "aarch64": "aarch64-linux-gnu-", "host": "", "litex": "riscv64-unknown-elf-"}
 
 # Build --------------------------------------------------------------------------------------------
 
@@ -48,11 +49,13 @@ def compiler(target="a9", name="clang"):
     return GCC[target]
 
 
-def build(target="a9", compiler_name="clang", defines=(), optimise="-O3"):
+def build(target="a9", compiler_name="clang", defines=(), optimise="-O3", litex=None):
     """Builds a target, or finds it in the cache; returns the Path of the ELF or shared library.
 
     target   : "a9" (the firmware), "aarch64" (all but start code and drivers, to be emulated), "host" (the same, shared library).
+               "litex" (the firmware of a LiteX SoC with VexRiscv).
     defines  : "NAME" or "NAME=value" for every source.
+    litex    : of "litex": the folder of the SoC's headers (software/include of LiteX's build).
     ValueError with the compiler's first error where it does not build.
     """
     prefix  = compiler(target, compiler_name)
@@ -62,6 +65,10 @@ def build(target="a9", compiler_name="clang", defines=(), optimise="-O3"):
     key = hashlib.sha256(repr((options, sys.version_info[:2])).encode())
     for path in _inputs():
         key.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
+    if litex is not None:
+        options.append(f"LITEX={Path(litex).resolve()}")
+        for path in sorted(Path(litex).glob("generated/*.h")):
+            key.update(path.name.encode() + b"\0" + re.sub(rb"//[^\n]*", b"", path.read_bytes()))  # LiteX dates its comments.
     result = CACHE/f"{target}-{key.hexdigest()[:16]}"/OUTPUTS[target]
     if result.exists():
         return result
@@ -81,8 +88,9 @@ def build(target="a9", compiler_name="clang", defines=(), optimise="-O3"):
         kept = Path(work)/"kept"
         kept.mkdir()
         shutil.copy2(Path(work)/OUTPUTS[target], kept)
-        shutil.copytree(Path(work)/"generated", kept/"generated")
-        shutil.copy2(Path(work)/"csr.json", kept)
+        if litex is None:
+            shutil.copytree(Path(work)/"generated", kept/"generated")
+            shutil.copy2(Path(work)/"csr.json", kept)
         try:
             os.replace(kept, result.parent)
         except OSError:  # Another process was first.

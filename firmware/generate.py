@@ -19,7 +19,7 @@ from pathlib import Path
 from firmware.numerics import numerics_header
 from host import messages
 from model import image, stream
-from soc import zynq
+from soc import litex_memory, zynq
 from soc.accelerator import IDENTITY, VERSION
 from soc.pl import export_csrs, litex_include
 
@@ -95,27 +95,33 @@ def messages_header():
         *(line for struct in messages.STRUCTS for line in _struct(struct)))
 
 
-def memory_header():
-    """litetern/memory.h: where things lie in the DDR, and what the PL answers."""
-    return _header("memory", "", *_constants(zynq, zynq.CONSTANTS), f"#define {'PL_IDENTITY':<24} {IDENTITY:#x}u",
-        f"#define {'PL_VERSION_MAJOR':<24} {VERSION[0]}u", *(line for struct in zynq.STRUCTS for line in _struct(struct)))
+def memory_header(place=zynq):
+    """litetern/memory.h: where things lie in the memory, and what the accelerator answers."""
+    return _header("memory", "", *_constants(place, place.CONSTANTS), f"#define {'PL_IDENTITY':<24} {IDENTITY:#x}u",
+        f"#define {'PL_VERSION_MAJOR':<24} {VERSION[0]}u", *(line for struct in place.STRUCTS for line in _struct(struct)))
 
 
-def memory_script():
+def memory_script(place=zynq):
     """litetern/memory.ld: the same for the linker."""
-    return "".join(f"{name} = {getattr(zynq, name):#x};\n" for name in zynq.CONSTANTS)
+    return "".join(f"{name} = {getattr(place, name):#x};\n" for name in place.CONSTANTS)
 
 
-def generate(folder):
-    """Writes all headers under `folder` (only those that change); returns the include folders (Paths)."""
+def generate(folder, litex=None):
+    """Writes all headers under `folder` (only those that change); returns the include folders (Paths).
+
+    litex : folder in which LiteX's builder has left the headers of a SoC; without it the SoC is the PL behind a Zynq.
+    """
     folder = Path(folder)
+    place  = litex_memory if litex else zynq
     files  = {
         "litetern/formats.h"  : formats_header(),
         "litetern/messages.h" : messages_header(),
-        "litetern/memory.h"   : memory_header(),
-        "litetern/memory.ld"  : memory_script(),
+        "litetern/memory.h"   : memory_header(place),
+        "litetern/memory.ld"  : memory_script(place),
         "litetern/numerics.h" : numerics_header(),
     }
+    if litex:
+        files["system.h"] = "/* Nothing: generated/csr.h includes it. */\n"
     for name, text in files.items():
         path = folder/name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -123,14 +129,18 @@ def generate(folder):
             partial = path.with_suffix(f".{os.getpid()}")
             partial.write_text(text)
             os.replace(partial, path)
+    if litex:
+        return [folder, Path(litex).resolve(), litex_include()]
     export_csrs(folder=folder)
     return [folder, litex_include()]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", help="Where the headers go.")
-    print(" ".join(f"-I{path}" for path in generate(parser.parse_args().folder)))
+    parser.add_argument("folder",  help="Where the headers go.")
+    parser.add_argument("--litex", help="Headers of a LiteX SoC (software/include of its build).")
+    args = parser.parse_args()
+    print(" ".join(f"-I{path}" for path in generate(args.folder, args.litex)))
 
 
 if __name__ == "__main__":

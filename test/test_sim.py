@@ -34,11 +34,15 @@ SHAPE  = {"ports": 1, "row_weights_max": 1024, "head_dim_max": 32, "queries_max"
 CONFIG = AcceleratorConfig(clock_hz=1e6, **SHAPE)
 
 
-def build(folder, *options):
-    """Builds a simulator of `SHAPE` by the command that users type; returns the folder to run it in."""
+def command(folder, *options):
+    """What users type for a simulator of `SHAPE` in a folder of its own."""
     shape = [word for name, value in SHAPE.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    done  = subprocess.run([sys.executable, str(ROOT/"soc"/"sim.py"), "--build-only", "--no-ident-version", "--opt-level", "O1",
-        "--output-dir", str(folder), *shape, *options], capture_output=True, text=True, timeout=1800)
+    return [sys.executable, str(ROOT/"soc"/"sim.py"), "--no-ident-version", "--opt-level", "O1", "--output-dir", str(folder), *shape, *options]
+
+
+def build(folder, *options):
+    """Builds a simulator; returns the folder to run it in."""
+    done = subprocess.run(command(folder, "--build-only", *options), capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stderr
     return folder/"gateware"
 

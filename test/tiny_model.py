@@ -10,44 +10,8 @@ import tempfile
 
 from pathlib import Path
 
-import numpy as np
-
-from model import ops
-from model.config import ModelConfig
 from model.image import read_image, write_image
-from model.quantised import Group, Layer, QuantisedModel, absmax_rows
-
-SHAPE = {"hidden": 64, "ffn": 96, "layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 16, "vocab": 130, "context": 40}
-
-
-def tiny_model(seed=1, **shape):
-    """QuantisedModel of random weights; `shape` replaces fields of ModelConfig."""
-    config = ModelConfig(**(SHAPE | shape))
-    random = np.random.default_rng(seed)
-
-    def group(columns, *rows):
-        return Group.from_matrices([(random.integers(-1, 2, (count, columns)).astype(np.int8), random.uniform(0.02, 0.2)) for count in rows])
-
-    def vector(width, low=0.5, high=1.5):
-        return random.uniform(low, high, width).astype(np.float32)
-
-    layers = [Layer(
-        attn_norm = vector(config.hidden),
-        qkv       = group(config.hidden, config.q_width, config.kv_width, config.kv_width),
-        o_norm    = vector(config.q_width),
-        o         = group(config.q_width, config.hidden),
-        ffn_norm  = vector(config.hidden),
-        gate_up   = group(config.hidden, config.ffn, config.ffn),
-        down_norm = vector(config.ffn),
-        down      = group(config.ffn, config.hidden),
-        k_steps   = vector(config.kv_heads, 0.005, 0.05),
-        v_steps   = vector(config.kv_heads, 0.005, 0.05),
-    ) for _ in range(config.layers)]
-    table        = lambda: absmax_rows(random.normal(0, 0.3, (config.vocab, config.hidden)).astype(np.float32))
-    embedding    = table()
-    head         = embedding if config.tied else table()
-    cosine, sine = ops.rope_tables(config.context, config.head_dim, config.rope_theta)
-    return QuantisedModel(config, layers, vector(config.hidden), *embedding, *head, cosine, sine, "tiny", 0, 1, b"{}")
+from model.micro import SHAPE, micro_model as tiny_model
 
 
 def image_bytes(model):

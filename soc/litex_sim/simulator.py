@@ -149,7 +149,7 @@ class Running:
             result = found()
         if result is None:
             last = next((line for line in reversed(self.lines) if line.strip()), "nothing")
-            raise SimulatorError(f"the simulation {'ended' if self._over else f'went on for {timeout:.0f} s'} without {pattern!r}; "
+            raise SimulatorError(f"the simulation {'ended' if self._over else f'went on for {timeout:g} s'} without {pattern!r}; "
                 f"its last line is {last!r}")
         return result
 
@@ -158,7 +158,7 @@ class Running:
         try:
             self.process.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise SimulatorError(f"the simulation did not end within {timeout:.0f} s") from None
+            raise SimulatorError(f"the simulation did not end within {timeout:g} s") from None
         self._reader.join(timeout)
 
     def stop(self):
