@@ -15,6 +15,47 @@ from model.stream import FORMAT_INT8, REDUCE_TOPK
 from model.trits import unpack_ternary
 
 
+# Matmul -------------------------------------------------------------------------------------------
+
+
+def _matmul(x8, weights_t, largest):
+    """int32 [batch, rows] of int8 x; float32 products are exact as long as sums of weights up to `largest` stay below 2**24."""
+    exact = np.float32 if weights_t.shape[0]*127*largest < 2**24 else np.float64
+    return (x8.astype(exact) @ weights_t.astype(exact, copy=False)).astype(np.int32)
+
+# Head ---------------------------------------------------------------------------------------------
+
+
+class ExactHead:
+    """The head of a model, in whatever format (see `model.head`)."""
+    def __init__(self, model):
+        self.model = model
+        self._rows = model.head.astype(np.float32).T if model.ternary is None else unpack_ternary(model.ternary.packed,
+            model.ternary.planes*model.config.hidden).astype(np.float32).T
+
+    def __call__(self, x, estimate=False):
+        """(float32 [batch, vocab] logits, int32 [batch, vocab] sums of the pass over all rows) of float32 [batch, hidden] states.
+
+        With a shortlist all other rows are `FLOOR`; `estimate`: what the ternary pass makes of them, which the board does not see.
+        """
+        model, ternary = self.model, self.model.ternary
+        x8, step = ops.quantise(x)
+        step     = step[:, None]
+        if ternary is None:
+            y = _matmul(x8, self._rows, 127)
+            return ops.dequantise(y, model.head_steps*step), y
+        y = _matmul(plane_inputs(x8, ternary.planes), self._rows, 1)
+        if not ternary.shortlist:
+            return ops.dequantise(y, ternary.steps*step), y
+        rows   = reduce_rows(y.T, REDUCE_TOPK, ternary.shortlist)
+        scores = np.einsum("bkh,bh->bk", model.head[rows].astype(np.int32), x8.astype(np.int32))
+        logits = ops.dequantise(y, ternary.steps*step) if estimate else np.full(y.shape, FLOOR)
+        np.put_along_axis(logits, rows, ops.dequantise(scores, model.head_steps[rows]*step), axis=-1)
+        return logits, y
+
+# Model --------------------------------------------------------------------------------------------
+
+
 class ExactModel:
     """Runs `batch` sessions in step, one position at a time.
 
@@ -37,9 +78,7 @@ class ExactModel:
         self._groups = [{name: (getattr(layer, name).unpack().astype(np.float32).T, getattr(layer, name).scales())
             for name in ("qkv", "o", "gate_up", "down")} for layer in model.layers]
         self._body   = 127 if model.body_format == FORMAT_INT8 else 1  # Largest weight.
-        self._head   = model.head.astype(np.float32).T if model.ternary is None else None
-        if model.ternary is not None:
-            self._ternary = unpack_ternary(model.ternary.packed, model.ternary.planes*config.hidden).astype(np.float32).T
+        self.head    = ExactHead(model)
         self._k_factors = [ops.k_factor(layer.k_steps, config.head_dim, p.steps_per_nat, SCORE_SHIFT) for layer in model.layers]
 
     def reset(self):
@@ -50,32 +89,11 @@ class ExactModel:
             self.trace.append((name, value.copy()))
         return value
 
-    def _matmul(self, name, x8, weights_t, largest):
-        """int32 [batch, rows] of int8 x; float32 products are exact as long as sums of weights up to `largest` stay below 2**24."""
-        exact = np.float32 if weights_t.shape[0]*127*largest < 2**24 else np.float64
-        return self._record(name, (x8.astype(exact) @ weights_t.astype(exact, copy=False)).astype(np.int32))
-
     def _group(self, index, name, x):
         """float32 [batch, rows] of a group."""
         weights_t, scales = self._groups[index][name]
         x8, step = ops.quantise(x)
-        return ops.dequantise(self._matmul(name, x8, weights_t, self._body), scales*step[:, None])
-
-    def _logits(self, x):
-        """float32 [batch, vocab]. With a shortlist, all rows but the best of the ternary pass are `FLOOR`."""
-        model, ternary = self.model, self.model.ternary
-        x8, step = ops.quantise(x)
-        step     = step[:, None]
-        if ternary is None:
-            return ops.dequantise(self._matmul("head", x8, self._head, 127), model.head_steps*step)
-        y = self._matmul("head", plane_inputs(x8, ternary.planes), self._ternary, 1)
-        if not ternary.shortlist:
-            return ops.dequantise(y, ternary.steps*step)
-        rows   = reduce_rows(y.T, REDUCE_TOPK, ternary.shortlist)
-        exact  = np.einsum("bkh,bh->bk", model.head[rows].astype(np.int32), x8.astype(np.int32))
-        logits = np.full(y.shape, FLOOR)
-        np.put_along_axis(logits, rows, ops.dequantise(exact, model.head_steps[rows]*step), axis=-1)
-        return logits
+        return ops.dequantise(self._record(name, _matmul(x8, weights_t, self._body)), scales*step[:, None])
 
     def _attention(self, index, q, k, v):
         """float32 [batch, heads·head_dim] of q [batch, heads, head_dim], k and v [batch, kv_heads, head_dim]."""
@@ -100,6 +118,12 @@ class ExactModel:
 
     def step(self, tokens):
         """float32 [batch, vocab] logits after `tokens` (int [batch]); advances one position."""
+        logits, y = self.head(self.states(tokens))
+        self._record("head", y)
+        return logits
+
+    def states(self, tokens):
+        """float32 [batch, hidden]: what the head gets of `tokens` (int [batch]); advances one position."""
         config, model, t = self.model.config, self.model, self.position
         if t >= self.context:
             raise ValueError(f"position {t}: the context holds {self.context}")
@@ -116,6 +140,5 @@ class ExactModel:
             gate, up = np.split(self._group(index, "gate_up", norm(x, layer.ffn_norm)), 2, axis=-1)
             act  = ops.ACTIVATION[config.activation](gate, up)
             x    = ops.residual(x, self._group(index, "down", norm(act, layer.down_norm) if config.sub_norms else act))
-        logits = self._logits(norm(x, model.final_norm))
         self.position += 1
-        return logits
+        return norm(x, model.final_norm)

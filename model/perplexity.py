@@ -4,7 +4,7 @@
 # Copyright (c) 2026 LiteTern developers
 # SPDX-License-Identifier: BSD-2-Clause
 
-"""Perplexity of a checkpoint on a text: as trained (float) and on the exact path, with one softmax resolution or several.
+"""Perplexity of a checkpoint on a text: as trained (float) and on the exact path, with each head and several softmax resolutions.
 
     python model/perplexity.py model/zoo/stories valid.txt
 """
@@ -18,11 +18,14 @@ import json
 import pathlib
 import sys
 
+from dataclasses import replace
+
 import numpy as np
 
 from model import calibrate
-from model.circuits import ATTENTION, AttentionParameters
-from model.exact import ExactModel
+from model.circuits import AttentionParameters
+from model.exact import ExactHead, ExactModel
+from model.head import with_head
 from model.importers import load_checkpoint
 from model.progress import Progress
 from model.quantised import quantise_checkpoint
@@ -66,41 +69,84 @@ def perplexity_float(checkpoint, tokens, length, stride=None, batch=8, progress=
     return float(np.exp(total/count))
 
 
-def perplexity_exact(model, tokens, length, stride=None, batch=64, progress=None, engine=ExactModel):
-    """Perplexity per token of the exact path of a QuantisedModel; the windows of a batch advance together."""
-    total, count = 0.0, 0
+def exact_states(model, tokens, length, stride=None, batch=64, progress=None, engine=ExactModel):
+    """Yields (float32 [n, hidden] states before the head, int [n] targets) of the exact path; the windows of a batch advance together."""
+    count = 0
     for inputs, targets, scored in _batches(tokens, length, stride, batch):
         exact = engine(model, batch=len(inputs), context=length)
         for position in range(length):
-            logits, rows = exact.step(inputs[:, position]), scored[:, position]
+            states, rows = exact.states(inputs[:, position]), scored[:, position]
             if rows.any():
-                total += negative_log_likelihood(logits[rows], targets[rows, position])
-                count += int(rows.sum())
+                yield states[rows], targets[rows, position]
+        count += int(scored.sum())
         if progress:
             progress(count, len(tokens) - 1)
-    return float(np.exp(total/count))
+
+
+def perplexity_heads(model, heads, tokens, *arguments, **options):
+    """[Perplexity per token] of a QuantisedModel with each of `heads`, QuantisedModels that differ in the head only.
+
+    A hybrid head gives no probability to what is not on its shortlist; here that takes the estimate of the ternary pass.
+    Further arguments: those of `exact_states`.
+    """
+    heads, totals, count = [ExactHead(head) for head in heads], np.zeros(len(heads)), 0
+    for states, targets in exact_states(model, tokens, *arguments, **options):
+        totals += [negative_log_likelihood(head(states, estimate=True)[0], targets) for head in heads]
+        count  += len(targets)
+    return np.exp(totals/count).tolist()
+
+
+def perplexity_exact(model, tokens, *arguments, **options):
+    """Perplexity per token of the exact path of a QuantisedModel; further arguments: those of `exact_states`."""
+    return perplexity_heads(model, [model], tokens, *arguments, **options)[0]
 
 # Command line -------------------------------------------------------------------------------------
 
 
-def table(folder, text, stride=None, tokens_max=None, variants=(), progress=None):
-    """Rows {"path", "perplexity", "tokens"} of a checkpoint folder on a text file: float, exact, exact with each variant."""
-    progress   = progress or Progress()
-    checkpoint = load_checkpoint(folder)
-    records    = read_records(text)
-    tokens     = token_stream(records, load_tokenizer(checkpoint.tokenizer, folder), checkpoint.bos)[:tokens_max]
+HEADS    = (("int8", None), ("hybrid", 1), ("hybrid", 2), ("ternary", 1), ("ternary", 2), ("ternary", 3))
+VARIANTS = (AttentionParameters(10, 32, 8), AttentionParameters(8, 16, 8))
+
+
+def head_name(model):
+    """Name of a QuantisedModel's head."""
+    ternary = model.ternary
+    if ternary is None:
+        return "int8 head"
+    planes = f"{ternary.planes} plane{'s'*(ternary.planes > 1)}"
+    return f"hybrid head, {ternary.shortlist} rows by {planes}" if ternary.shortlist else f"ternary head, {planes}"
+
+
+def load_text(checkpoint, text, tokens_max=None, where="checkpoint"):
+    """int32 [n] tokens of a text file."""
+    tokens = token_stream(read_records(text), load_tokenizer(checkpoint.tokenizer, where), checkpoint.bos)[:tokens_max]
     if len(tokens) < 2:
         raise ValueError(f"{text}: {len(tokens)} token, perplexity needs at least 2")
-    stored     = pathlib.Path(folder)/calibrate.FILE
-    steps      = calibrate.read_steps(stored) if stored.exists() else calibrate.kv_steps(checkpoint)
-    model      = quantise_checkpoint(checkpoint, *steps)
+    return tokens
+
+
+def calibrated(checkpoint, path):
+    """QuantisedModel of the checkpoint at `path`, with the steps that its owner measured or those of the built-in text."""
+    stored = pathlib.Path(path)/calibrate.FILE
+    return quantise_checkpoint(checkpoint, *(calibrate.read_steps(stored) if stored.is_file() else calibrate.kv_steps(checkpoint)))
+
+
+def table(path, text, stride=None, tokens_max=None, variants=VARIANTS, heads=HEADS, progress=None, ternary=False):
+    """Rows {"path", "perplexity", "tokens"} of a checkpoint on a text file: float, exact with each head ((kind, planes), the int8 head
+    first), exact with the int8 head and each softmax variant. ternary: floats are rounded (see `load_checkpoint`)."""
+    progress   = progress or Progress()
+    checkpoint = load_checkpoint(path, ternary)
+    tokens     = load_text(checkpoint, text, tokens_max, path)
+    model      = calibrated(checkpoint, path)
     length     = min(checkpoint.config.context, len(tokens) - 1)
     show       = lambda name: lambda done, total: progress.show(name, done, total)
+    softmax    = lambda p: f"scores {p.score_bits} bit, 1/{p.steps_per_nat} nat, exp {p.exp_bits} bit"
     rows       = [("float", perplexity_float(checkpoint, tokens, length, stride, progress=show("float")))]
-    for parameters in (ATTENTION, *variants):
-        model.attention = parameters
-        name = f"exact, scores {parameters.score_bits} bit, 1/{parameters.steps_per_nat} nat, exp {parameters.exp_bits} bit"
-        rows.append((name, perplexity_exact(model, tokens, length, stride, progress=show(name))))
+    models     = [with_head(model, *head) for head in heads]
+    values     = perplexity_heads(model, models, tokens, length, stride, progress=show("exact"))
+    rows      += [(f"exact, {head_name(model)}", value) for model, value in zip(models, values)]
+    for variant in variants:
+        name = f"exact, int8 head, {softmax(variant)}"
+        rows.append((name, perplexity_exact(replace(model, attention=variant), tokens, length, stride, progress=show(name))))
     progress.end()
     return [{"path": name, "perplexity": value, "tokens": len(tokens) - 1} for name, value in rows]
 
@@ -113,24 +159,26 @@ def _attention(text):
 
 
 def main():
-    p = argparse.ArgumentParser(description="Perplexity per token of a checkpoint on a text: float, exact, softmax variants.")
-    p.add_argument("checkpoint",                                  help="Checkpoint folder.")
+    p = argparse.ArgumentParser(description="Perplexity per token of a checkpoint on a text: float, exact with each head, softmax variants.")
+    p.add_argument("checkpoint",                                  help="Checkpoint folder or file.")
     p.add_argument("text",                                        help="UTF-8 text; records may be separated by lines <|endoftext|>.")
     p.add_argument("--stride",      type=int,                     help="Tokens a window advances (default: its whole length).")
     p.add_argument("--tokens",      type=int,                     help="Look at the first so many tokens only.")
-    p.add_argument("--attention",   type=_attention, nargs="*", default=(), help="More softmax resolutions: bits,steps,bits.")
+    p.add_argument("--attention",   type=_attention, nargs="*", default=VARIANTS, metavar="BITS,STEPS,BITS",
+        help="Softmax resolutions besides the board's: score bits, steps per nat, exp bits (10,32,8 8,16,8).")
+    p.add_argument("--ternary",     action="store_true",          help="Round a float checkpoint to ternary weights.")
     p.add_argument("--json",        action="store_true",          help="Print the rows as one JSON array.")
     args = p.parse_args()
     try:
-        rows = table(args.checkpoint, args.text, args.stride, args.tokens, args.attention)
+        rows = table(args.checkpoint, args.text, args.stride, args.tokens, args.attention, ternary=args.ternary)
     except ValueError as error:
         sys.exit(f"perplexity.py: {error}")
     if args.json:
         print(json.dumps(rows))
         return
-    print(f"{'path':48} {'perplexity':>10} {'of float':>9}   ({rows[0]['tokens']:,} tokens)")
+    print(f"{'path':56} {'perplexity':>10} {'of float':>9}   ({rows[0]['tokens']:,} tokens)")
     for row in rows:
-        print(f"{row['path']:48} {row['perplexity']:10.4f} {row['perplexity']/rows[0]['perplexity']:9.4f}")
+        print(f"{row['path']:56} {row['perplexity']:10.4f} {row['perplexity']/rows[0]['perplexity']:9.4f}")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@
 
 """The exact path beside the float reference, batches beside single sessions, and what perplexity counts."""
 
+import io
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,8 @@ from hypothesis import given, strategies as st
 from model.calibrate import kv_steps, read_steps, write_steps
 from model.exact import ExactModel
 from model.importers import load_checkpoint
-from model.perplexity import negative_log_likelihood, perplexity_exact, perplexity_float, table
+from model.perplexity import HEADS, VARIANTS, negative_log_likelihood, perplexity_exact, perplexity_float, table
+from model.progress import Progress
 from model.quantised import quantise_checkpoint
 from model.reference import ReferenceModel
 from model.text import load_tokenizer, read_records, windows
@@ -125,7 +128,10 @@ def test_price_of_the_exact_path_is_small(checkpoint, model):
 def test_table(tmp_path):
     folder, text = write_checkpoint(tmp_path/"tiny"), tmp_path/"text.txt"
     text.write_text("Once upon a time there was a cat.\n<|endoftext|>\nThe end.\n")
-    assert [row["path"].split(",")[0] for row in table(folder, text)] == ["float", "exact"]
+    rows = table(folder, text, progress=Progress(io.StringIO()))
+    assert [row["path"].split(", ")[:2] for row in rows] == [["float"], *(["exact", f"{kind} head"] for kind, _ in HEADS),
+        *[["exact", "int8 head"]]*len(VARIANTS)]
+    assert rows[1]["perplexity"] == pytest.approx(rows[0]["perplexity"], rel=0.2)
     assert len(read_records(text)) == 2
     text.write_text("<|endoftext|>")
     with pytest.raises(ValueError, match="holds no text"):

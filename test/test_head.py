@@ -11,6 +11,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from bench import head as bench
 from equal_bits import board_logits, first_difference, numpy_logits
 from firmware_builds import BUILDS, firmware_build
 from firmware_engine import ERROR_PL, ERROR_SHORTLIST, OK, TOKEN, Engine
@@ -23,6 +24,7 @@ from model.sampling import Sampler, SamplingSettings
 from model.stream import FORMAT_INT8, FORMAT_TERNARY
 from soc.accelerator import AcceleratorConfig
 from soc.virtual.board import VirtualBoard
+from tiny_checkpoint import write_checkpoint
 from tiny_model import image_bytes, tiny_model
 
 TEXT  = [3, 1, 4]
@@ -127,6 +129,13 @@ def test_heads_that_cannot_be(model, kind, planes, shortlist, match):
 def test_defaults(model):
     assert [shortlist_of(vocab) for vocab in (100, 1024, 32002, 128256)] == [1, 8, 250, 256]
     assert with_head(model, "ternary").ternary.planes == 1 and with_head(model, "hybrid").ternary.planes == 2
+
+def test_bench(tmp_path):
+    rows = {row.row: row for row in bench.measure(write_checkpoint(tmp_path/"tiny", vocab_size=320), None, 200)}
+    assert rows["states"].ours >= 200 and rows["shortlist"].ours == 2
+    assert rows["int8 head: choice of the int8 head"].ours == 100
+    assert rows["hybrid head, 2 rows by 3 planes: choice of the int8 head"].ours > 90
+    assert rows["ternary head, 3 planes: perplexity over the int8 head's"].ours == pytest.approx(1, abs=0.05)
 
 # Image --------------------------------------------------------------------------------------------
 
