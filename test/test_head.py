@@ -135,7 +135,7 @@ def test_bench(tmp_path):
     assert rows["states"].ours >= 200 and rows["shortlist"].ours == 2
     assert rows["int8 head: choice of the int8 head"].ours == 100
     assert rows["hybrid head, 2 rows by 3 planes: choice of the int8 head"].ours > 90
-    assert rows["ternary head, 3 planes: perplexity over the int8 head's"].ours == pytest.approx(1, abs=0.05)
+    assert rows["ternary head, 3 planes: perplexity over the int8 head's"].ours == pytest.approx(1, abs=0.1)
 
 # Image --------------------------------------------------------------------------------------------
 
