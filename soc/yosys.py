@@ -52,8 +52,9 @@ class TimingPath:
 
 
 class Netlist:
-    """Cells of a synthesised module (Yosys' JSON)."""
-    def __init__(self, module):
+    """Cells of a synthesised module (Yosys' JSON, at `path` if it has been written)."""
+    def __init__(self, module, path=None):
+        self.path   = path
         self.cells  = module["cells"]
         self.names  = {bit: f"{name}[{i}]" if len(net["bits"]) > 1 else name for name, net in sorted(module["netnames"].items(),
             key=lambda item: item[1].get("hide_name", 0), reverse=True) for i, bit in enumerate(net["bits"])}
@@ -183,4 +184,4 @@ def synthesize(name, verilog, top=None):
                 lines = (done.stderr + done.stdout).strip().splitlines()
                 raise ValueError(f"Yosys failed on {name}: " + next((l for l in lines if "ERROR" in l), (lines or ["no message"])[-1]))
             os.replace(Path(work)/"top.json", path)
-    return Netlist(json.loads(path.read_text())["modules"][top])
+    return Netlist(json.loads(path.read_text())["modules"][top], path)

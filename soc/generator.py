@@ -1,0 +1,271 @@
+#
+# This file is part of LiteTern.
+#
+# Copyright (c) 2026 LiteTern developers
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""From a model and a board to a sized accelerator, in one call.
+
+    design = convert("model.tern", board="pynqz1", batch=4)
+    design.compile()                    the gateware in Verilator, the firmware's token loop in front of it
+    logits = design.predict(tokens)     no hardware
+    steps  = design.trace(tokens)       every group of results beside the numpy definition
+    path   = design.build()             netlist of the PL (Yosys)
+    print(design.report())              what it costs, what it brings
+"""
+
+import json
+import tempfile
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from model import calibrate
+from model.circuits import ATTENTION
+from model.config import ModelConfig
+from model.exact import ExactModel
+from model.image import read_image, write_image
+from model.importers import load_checkpoint
+from model.quantised import QuantisedModel, quantise_checkpoint
+from model.shapes import SHAPES, random_model
+from model.stream import TERNARY_PER_BEAT, row_beats
+from soc.accelerator import FORMATS, AcceleratorConfig
+from soc.boards import Board, find_board
+
+STRATEGIES  = ("streamed",)
+BATCHES     = (1, 2, 4, 8)
+CONTEXTS    = (512, 1024, 2048, 4096)  # Score buffers come in these sizes.
+CONTEXT_MAX = 2048                     # Unless asked for more.
+QUERIES_MAX = 4                        # Queries of a pass: each takes as many DSPs again.
+
+# Model --------------------------------------------------------------------------------------------
+
+
+def _load(model):
+    """(name, ModelConfig, function that returns the QuantisedModel, AttentionParameters) of all that `convert` takes."""
+    if isinstance(model, QuantisedModel):
+        return model.name or "model", model.config, lambda: model, model.attention
+    if isinstance(model, ModelConfig):
+        return "random weights", model, lambda: random_model(model), ATTENTION
+    if str(model) in SHAPES and not Path(model).exists():
+        config = SHAPES[str(model)]
+        return str(model), config, lambda: random_model(config, name=str(model)), ATTENTION
+    path = Path(model)
+    if not path.exists():
+        raise ValueError(f"model {str(model)!r}: no such file or folder, and not a shape that is known ({', '.join(SHAPES)})")
+    if path.is_file() and path.suffix == ".tern":
+        image = read_image(path)
+        return image.name or path.stem, image.config, lambda: image, image.attention
+    checkpoint = load_checkpoint(path)
+    if checkpoint.weights != "ternary":
+        raise ValueError(f"{path}: {checkpoint.weights} matrices; the accelerator streams ternary ones")
+
+    def quantise():
+        steps = path/calibrate.FILE
+        return quantise_checkpoint(checkpoint, *(calibrate.read_steps(steps) if steps.exists() else calibrate.kv_steps(checkpoint)))
+    return checkpoint.name or path.name, checkpoint.config, quantise, ATTENTION
+
+# Sizing -------------------------------------------------------------------------------------------
+
+
+def size(config, board, batch=1, formats=tuple(FORMATS), context=None, topk=0, attention=ATTENTION):
+    """AcceleratorConfig for a ModelConfig on a Board: no buffer larger than the model asks for."""
+    context = min(context or CONTEXT_MAX, config.context)
+    if context > CONTEXTS[-1]:
+        raise ValueError(f"context {context}: the attention core holds at most {CONTEXTS[-1]} positions")
+    longest = max(config.hidden, config.ffn, config.q_width)
+    return AcceleratorConfig(
+        ports           = len(board.ports),
+        vectors_max     = batch,
+        formats         = tuple(formats),
+        row_weights_max = max(TERNARY_PER_BEAT, 1 << (longest - 1).bit_length()),  # Memories hold powers of two.
+        topk_max        = topk,
+        head_dim_max    = config.head_dim,
+        queries_max     = min(QUERIES_MAX, config.group*batch),
+        rows_max        = min(rows for rows in CONTEXTS if rows >= context),
+        attention       = attention,
+        clock_hz        = board.clock_hz,
+    )
+
+
+def image_bytes(config):
+    """Bytes that a packed model takes of the board's memory, about: weights, embedding (and head, where it is its own), tables."""
+    groups = config.layers*sum(rows*row_beats(columns)*8 for rows, columns in (
+        (config.q_width + 2*config.kv_width, config.hidden),
+        (config.hidden,                      config.q_width),
+        (2*config.ffn,                       config.hidden),
+        (config.hidden,                      config.ffn),
+    ))
+    return groups + (1 if config.tied else 2)*config.vocab*(config.hidden + 4) + 4*config.context*config.head_dim
+
+# Trace --------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Step:
+    """One group of results: what the gateware gave and what the definition gives, int32 vectors.
+
+    position : of the token. layer: None for the head. name: "qkv", "attention" (numerators of all heads), "o", "gate_up", "down", "head".
+    """
+    position : int
+    layer    : int
+    name     : str
+    ours     : np.ndarray
+    expected : np.ndarray
+
+    @property
+    def equal(self):
+        return np.array_equal(self.ours, self.expected)
+
+# Design -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Design:
+    """An accelerator for a model on a board; `convert` makes it."""
+    name        : str
+    model       : ModelConfig
+    board       : Board
+    accelerator : AcceleratorConfig
+    context     : int
+    weights     : object = field(repr=False)  # Function that returns the QuantisedModel.
+
+    def __post_init__(self):
+        self._quantised = None
+        self._engine    = None
+
+    @property
+    def quantised(self):
+        """The QuantisedModel: read, or drawn for a shape without weights, when first asked for."""
+        if self._quantised is None:
+            self._quantised = self.weights()
+        return self._quantised
+
+    # Simulation -----------------------------------------------------------------------------------
+
+    def compile(self, pl="rtl"):
+        """Builds the gateware in Verilator ("rtl") or takes its bit-exact C model ("c"), and loads the model; returns self.
+
+        Raises ValueError where the design lacks what the packed model needs, or a tool is missing.
+        """
+        from firmware import build
+        from soc.virtual.cmodel import CModelPL
+        from soc.virtual.engine import Engine
+        from soc.virtual.pl import RtlPL
+
+        missing = set(FORMATS) - set(self.accelerator.formats)
+        if missing:
+            raise ValueError(f"formats {', '.join(self.accelerator.formats)}: a packed model needs {', '.join(sorted(missing))} too (its head is int8)")
+        if pl not in ("rtl", "c"):
+            raise ValueError(f"pl {pl!r}: must be rtl or c")
+        library = build.load_host_library()
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder)/"model.tern"
+            write_image(self.quantised, path)
+            image = path.read_bytes()
+        make_pl = {
+            "rtl": lambda memory: RtlPL(memory, self.accelerator),
+            "c":   lambda memory: CModelPL(memory, library, self.accelerator),
+        }[pl]
+        self.close()
+        self._engine = Engine(image, self.accelerator, make_pl, library, self.context)
+        return self
+
+    def close(self):
+        """Frees the simulation."""
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+
+    def _run(self, tokens):
+        tokens = np.asarray(tokens)
+        if tokens.ndim != 1 or not len(tokens) or not np.issubdtype(tokens.dtype, np.integer):
+            raise ValueError(f"tokens {tokens.dtype}{list(tokens.shape)}: must be a list of one or more whole numbers")
+        if tokens.min() < 0 or tokens.max() >= self.model.vocab:
+            raise ValueError(f"tokens {tokens.min()} … {tokens.max()}: the vocabulary has 0 … {self.model.vocab - 1}")
+        if len(tokens) > self.context:
+            raise ValueError(f"{len(tokens)} tokens: the context holds {self.context}")
+        if self._engine is None:
+            self.compile()
+        return self._engine.run(tokens)
+
+    def predict(self, tokens):
+        """float32 [vocab]: the logits behind `tokens` (int [n]), computed by the compiled design."""
+        return self._run(tokens)
+
+    def trace(self, tokens):
+        """[Step]: every group of results on the way to `predict`'s logits, in order, beside the numpy definition's."""
+        self._run(tokens)
+        exact, parts, steps = ExactModel(self.quantised, context=self.context), iter(self._engine.parts), []
+        for position, token in enumerate(tokens):
+            exact.trace = []
+            exact.step([token])
+            for index, (name, value) in enumerate(exact.trace):
+                if name == "head" and position + 1 < len(tokens):
+                    continue  # The token loop computes the logits of the last token only.
+                ours = next(parts).results
+                if name == "attention":
+                    ours = ours.reshape(self.model.heads, self.model.head_dim + 2)[:, :self.model.head_dim].reshape(-1)
+                expected = value.reshape(-1).astype(np.int32)
+                # Results are padded to a beat.
+                steps.append(Step(position, None if name == "head" else index//5, name, ours[:len(expected)].copy(), expected))
+        return steps
+
+    # Hardware -------------------------------------------------------------------------------------
+
+    def build(self, folder=None):
+        """Synthesises the PL; returns the Path of its netlist (Yosys' JSON). With `folder`, a copy and its Verilog stand there."""
+        from soc.netlist import pl_verilog
+        from soc.yosys import synthesize
+
+        text = pl_verilog(self.accelerator, "pl")
+        path = synthesize("pl", text).path
+        if folder is None:
+            return path
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder/"pl.v").write_text(text)
+        (folder/"pl.json").write_bytes(path.read_bytes())
+        return folder/"pl.json"
+
+    def report(self, synthesise=True, simulate=True):
+        """A `soc.report.Report`: resources, cycles, bytes, tokens per second.
+
+        synthesise : run Yosys (minutes, the first time); without it there are no resources.
+        simulate   : cycles from Verilator; without it from a formula, and then they are called estimates.
+        """
+        from soc.report import report
+        return report(self, synthesise, simulate)
+
+# Convert ------------------------------------------------------------------------------------------
+
+
+def convert(model, board="pynqz1", strategy="streamed", batch=1, formats=tuple(FORMATS), context=None, topk=0):
+    """A `Design` for a model on a board.
+
+    model    : image (.tern), checkpoint folder or file, name in `model.shapes.SHAPES`, ModelConfig or QuantisedModel. A shape without
+               weights gets random ones where weights matter.
+    board    : name in `soc.boards.BOARDS`, or a Board.
+    strategy : "streamed": weights come from DDR for every token.
+    batch    : vectors that share a pass over the weights (1, 2, 4 or 8).
+    formats  : weight formats of the matmul core; a packed model needs both, ternary alone serves measurements with a ternary head.
+    context  : positions (default: the model's, up to 2,048).
+    topk     : longest shortlist of the matmul core (0: none).
+    Raises ValueError with one clear line for what cannot be built.
+    """
+    board = find_board(board)
+    if strategy not in STRATEGIES:
+        known = "weights resident on chip are not built yet" if strategy == "resident" else "there is no such strategy"
+        raise ValueError(f"strategy {strategy!r}: {known}; use {', '.join(STRATEGIES)}")
+    if batch not in BATCHES:
+        raise ValueError(f"batch {batch!r}: must be one of {', '.join(map(str, BATCHES))}")
+    if context is not None and not (isinstance(context, int) and context >= 1):
+        raise ValueError(f"context {context!r}: must be a positive whole number")
+    name, config, weights, attention = _load(model)
+    accelerator = size(config, board, batch, formats, context, topk, attention)
+    needed      = image_bytes(config)
+    if needed > board.image_bytes:
+        raise ValueError(f"{name}: {needed >> 20} MiB of weights and tables; {board.title} has room for {board.image_bytes >> 20} MiB")
+    return Design(name, config, board, accelerator, min(context or CONTEXT_MAX, config.context), weights)
