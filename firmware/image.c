@@ -10,12 +10,7 @@
 #include "litetern/formats.h"
 #include "litetern/numerics.h"
 
-#define LAYERS_MAX  4096           /* As in model/image.py: bounds the header before its CRC is known. */
-#define VOCAB_MAX   (1u << 24)
-#define CONTEXT_MAX (1u << 24)
-#define HEADS_MAX   2048
-#define FLOAT_LOW   1e-9f          /* Steps and scales beyond these would make subnormals or infinities. */
-#define FLOAT_HIGH  1e9f
+#define HEADS_MAX 2048             /* Bounds heads·head_dim to 32 bits. */
 
 /* Checks ----------------------------------------------------------------------------------------*/
 
@@ -54,9 +49,9 @@ static int shape(const struct image_header *h)
         return 0;
     if (!width(h->hidden) || !width(h->ffn) || !width((uint64_t)h->heads*h->head_dim))
         return 0;
-    if (h->vocab < 2 || h->vocab > VOCAB_MAX || h->bos >= h->vocab || h->eos >= h->vocab)
+    if (h->vocab < 2 || h->vocab > IMAGE_VOCAB_MAX || h->bos >= h->vocab || h->eos >= h->vocab)
         return 0;
-    if (h->layers == 0 || h->context == 0 || h->context > CONTEXT_MAX)
+    if (h->layers == 0 || h->context == 0 || h->context > IMAGE_CONTEXT_MAX)
         return 0;
     return h->activation < ACTIVATIONS_COUNT && h->sub_norms <= 1 && h->body_format <= FORMAT_INT8 && head(h);
 }
@@ -92,7 +87,7 @@ static int offsets(const struct image_header *h)
         return 0;
     if (!inside(h, h->final_norm, h->hidden, 4))
         return 0;
-    if (h->head_format != IMAGE_HEAD_TERNARY && (!inside(h, h->head, table, 1) || !inside(h, h->head_steps, h->vocab, 4)))
+    if ((h->head_format != IMAGE_HEAD_TERNARY || h->head) && (!inside(h, h->head, table, 1) || !inside(h, h->head_steps, h->vocab, 4)))
         return 0;
     if (h->head_format != IMAGE_HEAD_INT8 &&
         (!inside(h, h->ternary_head, ternary(h->vocab, h->head_planes*h->hidden), 1) || !inside(h, h->ternary_steps, h->vocab, 4)))
@@ -121,26 +116,76 @@ static int offsets(const struct image_header *h)
 /* 0 for NaN, too. */
 static int sane(float value)
 {
-    return value >= FLOAT_LOW && value <= FLOAT_HIGH;
+    return value >= IMAGE_FLOAT_LOW && value <= IMAGE_FLOAT_HIGH;
+}
+
+/* Steps of rows or heads. */
+static int steps(const struct image_header *h, uint32_t offset, uint32_t count)
+{
+    const float *values = (const float *)((const uint8_t *)h + offset);
+
+    while (count && sane(values[count - 1]))
+        count--;
+    return count == 0;
+}
+
+static uint32_t magnitude(float value)
+{
+    union { float value; uint32_t bits; } u = {value};
+
+    return u.bits & 0x7FFFFFFF;
+}
+
+/* Gains and tables: 0, or neither subnormal nor so large that products leave the range. Bits compare, as loads may flush subnormals. */
+static int gains(const struct image_header *h, uint32_t offset, uint64_t count)
+{
+    const float *values = (const float *)((const uint8_t *)h + offset);
+    const uint32_t low = magnitude(OPS_TINY), high = magnitude(IMAGE_FLOAT_HIGH);
+
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t bits = magnitude(values[i]);
+        if (bits && (bits < low || bits > high))
+            return 0;
+    }
+    return 1;
+}
+
+static int layer_values(const struct image_header *h, const struct image_layer *l)
+{
+    uint32_t q_width = h->heads*h->head_dim, kv_width = h->kv_heads*h->head_dim;
+
+    if (!sane(l->q_scale) || !sane(l->k_scale) || !sane(l->v_scale) || !sane(l->o_scale))
+        return 0;
+    if (!sane(l->gate_scale) || !sane(l->up_scale) || !sane(l->down_scale))
+        return 0;
+    if (!gains(h, l->attn_norm, h->hidden) || !gains(h, l->o_norm, q_width))
+        return 0;
+    if (!gains(h, l->ffn_norm, h->hidden) || !gains(h, l->down_norm, h->ffn))
+        return 0;
+    if (!steps(h, l->k_steps, h->kv_heads) || !steps(h, l->v_steps, h->kv_heads))
+        return 0;
+    if (h->body_format == FORMAT_TERNARY)
+        return 1;
+    return steps(h, l->qkv_steps, q_width + 2*kv_width) && steps(h, l->o_steps, h->hidden) &&
+           steps(h, l->gate_up_steps, 2*h->ffn) && steps(h, l->down_steps, h->hidden);
 }
 
 static int values(const struct image_header *h)
 {
     const struct image_layer *l = layers_of(h);
+    uint64_t angles = (uint64_t)h->context*(h->head_dim/2);
 
-    if (!sane(h->norm_eps))
+    if (!sane(h->norm_eps) || !gains(h, h->final_norm, h->hidden) || !gains(h, h->cosine, angles) || !gains(h, h->sine, angles))
         return 0;
-    for (uint32_t i = 0; i < h->layers; i++, l++) {
-        const float *k_steps = (const float *)((const uint8_t *)h + l->k_steps);
-        const float *v_steps = (const float *)((const uint8_t *)h + l->v_steps);
-        if (!sane(l->q_scale) || !sane(l->k_scale) || !sane(l->v_scale) || !sane(l->o_scale))
+    if (!steps(h, h->embedding_steps, h->vocab))
+        return 0;
+    if ((h->head_format != IMAGE_HEAD_TERNARY || h->head) && !steps(h, h->head_steps, h->vocab))
+        return 0;
+    if (h->head_format != IMAGE_HEAD_INT8 && !steps(h, h->ternary_steps, h->vocab))
+        return 0;
+    for (uint32_t i = 0; i < h->layers; i++)
+        if (!layer_values(h, &l[i]))
             return 0;
-        if (!sane(l->gate_scale) || !sane(l->up_scale) || !sane(l->down_scale))
-            return 0;
-        for (uint32_t head = 0; head < h->kv_heads; head++)
-            if (!sane(k_steps[head]) || !sane(v_steps[head]))
-                return 0;
-    }
     return 1;
 }
 
@@ -150,7 +195,7 @@ size_t image_header_bytes(const void *image)
 {
     const struct image_header *h = image;
 
-    if (h->magic != IMAGE_MAGIC || h->version != IMAGE_VERSION || h->layers > LAYERS_MAX)
+    if (h->magic != IMAGE_MAGIC || h->version != IMAGE_VERSION || h->layers > IMAGE_LAYERS_MAX)
         return 0;
     return sizeof(*h) + h->layers*sizeof(struct image_layer);
 }
@@ -205,7 +250,7 @@ const char *image_error_text(uint32_t error)
         [IMAGE_ERROR_SHAPE]      = "image describes a model that this firmware cannot run",
         [IMAGE_ERROR_ATTENTION]  = "image was packed for another softmax resolution than this accelerator's",
         [IMAGE_ERROR_OFFSET]     = "image is damaged: a tensor lies outside of it",
-        [IMAGE_ERROR_VALUE]      = "image is damaged: a scale or step is out of range",
+        [IMAGE_ERROR_VALUE]      = "image is damaged: a scale, step, gain or table is out of range",
     };
 
     return error < sizeof(texts)/sizeof(texts[0]) ? texts[error] : "unknown image error";

@@ -43,7 +43,8 @@ def constants():
         ("model/ops.py", names("OPS_", ops, "TINY", "QUANTISE_FLOOR", "EXP_LIMIT", "ROUND_MAGIC", "LOG2_E", "LN2_HIGH", "LN2_LOW",
             "EXP_TERMS")),
         ("model/sampling.py", names("SAMPLING_", sampling, "CANDIDATES_MAX", "PENALTY_WINDOW", "WEIGHT_ONE", "TOP_P_ONE")),
-        ("model/image.py", names("IMAGE_", image, "MAGIC", "VERSION", "ALIGNMENT", "HEAD_INT8", "HEAD_TERNARY", "HEAD_HYBRID") + [("IMAGE_LIMIT", image.IMAGE_LIMIT)]),
+        ("model/image.py", names("IMAGE_", image, "MAGIC", "VERSION", "ALIGNMENT", "HEAD_INT8", "HEAD_TERNARY", "HEAD_HYBRID", "LAYERS_MAX",
+            "VOCAB_MAX", "CONTEXT_MAX", "FLOAT_LOW", "FLOAT_HIGH") + [("IMAGE_LIMIT", image.IMAGE_LIMIT)]),
         ("model/head.py", [("HEAD_PLANES_MAX", head.PLANES_MAX), ("HEAD_FLOOR", head.FLOOR)]),
         ("model/config.py", [("ACTIVATIONS_COUNT", len(config.ACTIVATIONS))]),
     ]

@@ -188,7 +188,7 @@ static uint32_t draw(struct sampling_state *state, const struct sampling_setting
     while (kept < count - 1 && (uint64_t)sums[kept]*SAMPLING_TOP_P_ONE < target)
         kept++;
     target = (random_next(state) >> 32)*sums[kept] >> 32;
-    while (sums[chosen] <= target)
+    while (chosen < kept && sums[chosen] <= target)  /* Always ends before `kept`, unless logits are no numbers. */
         chosen++;
     return tokens[chosen];
 }

@@ -30,6 +30,11 @@ class AttentionParameters:
     steps_per_nat : int = 32
     exp_bits      : int = 8
 
+    def __post_init__(self):
+        for name, low, high in (("score_bits", 2, 16), ("steps_per_nat", 1, 4096), ("exp_bits", 1, 16)):
+            if not low <= getattr(self, name) <= high:
+                raise ValueError(f"{name} = {getattr(self, name)}: must lie in {low} … {high}")
+
     def exp_table(self):
         """uint16 [256]: weight of a score that lies so many steps below the maximum; further ones take the last entry (0)."""
         table = np.rint((2**self.exp_bits - 1)*np.exp(-np.arange(256)/self.steps_per_nat)).astype(np.uint16)

@@ -15,17 +15,21 @@ each matrix) or int8 (a float32 step for each row); embedding and head int8 rows
 or only as ternary planes (model/head.py). A tied head is the embedding: the offsets are equal. Offsets of what an image lacks are 0.
 """
 
+import json
+import math
 import os
 import pathlib
 import zlib
 
 import numpy as np
 
+from model import ops
 from model.circuits import AttentionParameters
 from model.config import ACTIVATIONS, ModelConfig
+from model.head import PLANES_MAX
 from model.layout import Struct
 from model.quantised import Group, Layer, QuantisedModel, TernaryHead
-from model.stream import BEAT_BYTES, BURST_BEATS, FORMAT_TERNARY, row_beats
+from model.stream import BEAT_BYTES, BURST_BEATS, FORMAT_INT8, FORMAT_TERNARY, ROW_WEIGHTS_MAX, TOPK_MAX, row_beats
 
 MAGIC       = int.from_bytes(b"TERN", "little")
 VERSION     = 2
@@ -33,6 +37,12 @@ ALIGNMENT   = BURST_BEATS*BEAT_BYTES  # Every tensor starts a full burst.
 IMAGE_LIMIT = 480 << 20               # Of 512 MB: the rest holds firmware, KV cache and buffers.
 
 HEAD_INT8, HEAD_TERNARY, HEAD_HYBRID = range(3)  # In the order of model.head.HEADS.
+
+LAYERS_MAX  = 4096     # Bounds a header before its CRC is known.
+VOCAB_MAX   = 1 << 24
+CONTEXT_MAX = 1 << 24
+FLOAT_LOW   = np.float32(1e-9)  # Steps and scales beyond these would make subnormals or infinities.
+FLOAT_HIGH  = np.float32(1e9)   # Gains and tables, too.
 
 # Layout -------------------------------------------------------------------------------------------
 
@@ -108,22 +118,81 @@ STRUCTS = (IMAGE_HEADER, LAYER_RECORD)
 GROUPS = {"qkv": ("q", "k", "v"), "o": ("o",), "gate_up": ("gate", "up"), "down": ("down",)}
 VECTORS = ("attn_norm", "o_norm", "ffn_norm", "down_norm", "k_steps", "v_steps")
 
+# Checks -------------------------------------------------------------------------------------------
+#
+# What these refuse, firmware/image.c refuses, and the other way round; only the softmax resolution is the accelerator's alone.
+
+
+def _must(good, where, name, value, what):
+    if not good:
+        raise ValueError(f"{where}: {name} = {value}: must {what}")
+
+
+def _check_shape(h, config, where):
+    """ValueError for a header ({member: value}) whose ModelConfig is possible, but the image is not."""
+    planes  = min(PLANES_MAX, ROW_WEIGHTS_MAX//config.hidden) if h["head_format"] else 0
+    hybrid  = h["head_format"] == HEAD_HYBRID
+    longest = min(TOPK_MAX, config.vocab) if hybrid else 0
+    for name, low, high in (("vocab", 2, VOCAB_MAX), ("context", 1, CONTEXT_MAX), ("bos", 0, config.vocab - 1), ("eos", 0, config.vocab - 1),
+        ("sub_norms", 0, 1), ("body_format", 0, FORMAT_INT8), ("head_format", 0, HEAD_HYBRID), ("head_planes", min(1, planes), planes),
+        ("shortlist", int(hybrid), longest)):
+        _must(low <= h[name] <= high, where, name, h[name], f"lie in {low} … {high}")
+
+
+def _check_floats(name, values, where):
+    """ValueError for steps, scales and epsilons beyond FLOAT_LOW … FLOAT_HIGH; gains and tables may be 0, and negative."""
+    size = np.abs(np.asarray(values, np.float32))
+    good = size <= FLOAT_HIGH  # No NaN is.
+    if name.rsplit("_")[-1] in ("steps", "scale", "eps"):
+        good &= np.asarray(values) >= FLOAT_LOW
+    else:
+        good &= (size == 0) | (size >= ops.TINY)
+    if not good.all():
+        raise ValueError(f"{where}: {name} holds {np.asarray(values)[~good].flat[0]}: not a number to compute with")
+
+
+def _check_metadata(data, where):
+    try:
+        good = isinstance(json.loads(data), dict)
+    except ValueError:
+        good = False
+    if not good:
+        raise ValueError(f"{where}: its metadata are no JSON object")
+
+
+class _Tensors:
+    """Arrays out of an image's bytes, checked. start: where the records end; where: names the image in errors."""
+    def __init__(self, data, start, where):
+        self.data, self.start, self.where = data, start, where
+
+    def __call__(self, name, offset, dtype, *shape):
+        bytes = np.dtype(dtype).itemsize*math.prod(shape)
+        if offset % ALIGNMENT or not self.start <= offset <= len(self.data) - bytes:
+            raise ValueError(f"{self.where}: damaged ({name} of {bytes} bytes at {offset} does not lie in the image)")
+        values = np.frombuffer(self.data, dtype, math.prod(shape), offset).reshape(shape)
+        if values.dtype == np.float32:
+            _check_floats(name, values, self.where)
+        return values
+
 # Write --------------------------------------------------------------------------------------------
 
 
-def _align(offset):
+def aligned(offset):
+    """The next multiple of `ALIGNMENT`."""
     return -(-offset//ALIGNMENT)*ALIGNMENT
 
 
 class _Body:
     """Tensors placed one after another behind the records."""
-    def __init__(self, start):
-        self.offset, self.pieces = _align(start), []
+    def __init__(self, start, where):
+        self.offset, self.pieces, self.where = aligned(start), [], where
 
-    def put(self, data):
-        """Places bytes or an array; returns their offset."""
+    def put(self, data, name=""):
+        """Places bytes or an array; returns their offset. ValueError for floats that a reader of the image would refuse."""
+        if getattr(data, "dtype", None) == np.float32:
+            _check_floats(name, data, self.where)
         data, offset = memoryview(np.ascontiguousarray(np.frombuffer(data, np.uint8) if isinstance(data, bytes) else data)).cast("B"), self.offset
-        self.offset  = _align(offset + len(data))
+        self.offset  = aligned(offset + len(data))
         if self.offset > IMAGE_LIMIT:
             raise ValueError(f"image of {self.offset >> 20} MiB or more: the board holds {IMAGE_LIMIT >> 20} MiB")
         self.pieces += [data, bytes(self.offset - offset - len(data))]
@@ -136,41 +205,46 @@ def write_image(model, path):
     header  = np.zeros((), IMAGE_HEADER.dtype)
     records = np.zeros(config.layers, LAYER_RECORD.dtype)
     records_end = IMAGE_HEADER.size + records.nbytes
-    body    = _Body(records_end)
+    body    = _Body(records_end, model.name)
+    title   = model.name.encode()[:63].decode(errors="ignore")  # No half character at its end.
     for name in ("hidden", "ffn", "layers", "heads", "kv_heads", "head_dim", "vocab", "context", "sub_norms", "norm_eps", "rope_theta"):
         header[name] = getattr(config, name)
     for name in ("score_bits", "steps_per_nat", "exp_bits"):
         header[name] = getattr(model.attention, name)
     header["magic"], header["version"], header["body_format"] = MAGIC, VERSION, model.body_format
     header["activation"] = ACTIVATIONS.index(config.activation)
-    header["bos"], header["eos"], header["name"] = model.bos, model.eos, model.name.encode()[:63]
-    header["cosine"], header["sine"] = body.put(model.cosine), body.put(model.sine)
-    for record, layer in zip(records, model.layers):
+    header["bos"], header["eos"], header["name"] = model.bos, model.eos, title.encode()
+    header["cosine"], header["sine"] = body.put(model.cosine, "cosine"), body.put(model.sine, "sine")
+    for number, (record, layer) in enumerate(zip(records, model.layers)):
+        own = lambda name, data: body.put(data, f"layer {number} {name}")
         for name, matrices in GROUPS.items():
             group = getattr(layer, name)
-            record[name] = body.put(group.packed)
+            record[name] = own(name, group.packed)
             for matrix, (_, scale) in zip(matrices, group.sections or [(0, 1.0)]*len(matrices)):
+                _check_floats(f"layer {number} {matrix}_scale", scale, model.name)
                 record[f"{matrix}_scale"] = scale
             if group.steps is not None:
-                record[f"{name}_steps"] = body.put(group.steps)
+                record[f"{name}_steps"] = own(f"{name}_steps", group.steps)
         for name in VECTORS:
-            record[name] = body.put(getattr(layer, name))
-    header["final_norm"] = body.put(model.final_norm)
+            record[name] = own(name, getattr(layer, name))
+    header["final_norm"] = body.put(model.final_norm, "final_norm")
     header["embedding"]  = header["head"] = body.put(model.embedding)
-    header["embedding_steps"] = header["head_steps"] = body.put(model.embedding_steps)
+    header["embedding_steps"] = header["head_steps"] = body.put(model.embedding_steps, "embedding_steps")
     if not config.tied:
         alone = model.ternary is not None and not model.ternary.shortlist
-        header["head"], header["head_steps"] = (0, 0) if alone else (body.put(model.head), body.put(model.head_steps))
+        header["head"], header["head_steps"] = (0, 0) if alone else (body.put(model.head), body.put(model.head_steps, "head_steps"))
     if model.ternary is not None:
         header["head_format"]   = HEAD_HYBRID if model.ternary.shortlist else HEAD_TERNARY
         header["head_planes"]   = model.ternary.planes
         header["shortlist"]     = model.ternary.shortlist
         header["ternary_head"]  = body.put(model.ternary.packed)
-        header["ternary_steps"] = body.put(model.ternary.steps)
+        header["ternary_steps"] = body.put(model.ternary.steps, "ternary_steps")
     for name in ("tokenizer", "metadata"):
         header[name], header[f"{name}_bytes"] = body.put(getattr(model, name)), len(getattr(model, name))
     header["image_bytes"] = body.offset
-    padding = bytes(_align(records_end) - records_end)
+    _check_shape({name: header[name].item() for name in header.dtype.names}, config, model.name)
+    _check_floats("norm_eps", config.norm_eps, model.name)
+    padding = bytes(aligned(records_end) - records_end)
     crc = zlib.crc32(padding)
     for piece in body.pieces:
         crc = zlib.crc32(piece, crc)
@@ -200,7 +274,7 @@ def read_header(data, where="image"):
     if header["version"] != VERSION:
         raise ValueError(f"{where}: image version {header['version']}, this program reads version {VERSION}: pack the checkpoint again")
     end = IMAGE_HEADER.size + int(header["layers"])*LAYER_RECORD.size
-    if header["layers"] > 4096 or len(data) < end:
+    if header["layers"] > LAYERS_MAX or len(data) < end:
         raise ValueError(f"{where}: truncated or damaged ({len(data)} bytes, {header['layers']} layer records expected)")
     records, crc = np.frombuffer(data, LAYER_RECORD.dtype, int(header["layers"]), IMAGE_HEADER.size), header["header_crc"]
     header["header_crc"] = 0
@@ -222,38 +296,47 @@ def read_image(path):
         raise ValueError(f"{path}: {len(data)} bytes long, must be {header['image_bytes']} (truncated or damaged)")
     if zlib.crc32(memoryview(data)[IMAGE_HEADER.size + records.nbytes:]) != header["body_crc"]:
         raise ValueError(f"{path}: damaged (CRC-32 of the body does not match)")
-    h      = {name: header[name].item() for name in header.dtype.names}
-    config = ModelConfig(**{name: h[name] for name in ("hidden", "ffn", "layers", "heads", "kv_heads", "head_dim", "vocab", "context",
-        "norm_eps", "rope_theta")}, activation=ACTIVATIONS[h["activation"]], sub_norms=bool(h["sub_norms"]), tied=h["head"] == h["embedding"])
-
-    def array(offset, dtype, *shape):
-        return np.frombuffer(data, dtype, int(np.prod(shape)), int(offset)).reshape(shape)
-
+    h = {name: header[name].item() for name in header.dtype.names}
+    _must(h["activation"] < len(ACTIVATIONS), path, "activation", h["activation"], f"be less than {len(ACTIVATIONS)}")
+    try:
+        config = ModelConfig(**{name: h[name] for name in ("hidden", "ffn", "layers", "heads", "kv_heads", "head_dim", "vocab", "context",
+            "norm_eps", "rope_theta")}, activation=ACTIVATIONS[h["activation"]], sub_norms=bool(h["sub_norms"]), tied=h["head"] == h["embedding"])
+        attention = AttentionParameters(h["score_bits"], h["steps_per_nat"], h["exp_bits"])
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    _check_shape(h, config, path)
+    _check_floats("norm_eps", h["norm_eps"], path)
+    take   = _Tensors(data, IMAGE_HEADER.size + records.nbytes, path)
     widths = {"attn_norm": config.hidden, "o_norm": config.q_width, "ffn_norm": config.hidden, "down_norm": config.ffn,
         "k_steps": config.kv_heads, "v_steps": config.kv_heads}
     rows   = {"q": config.q_width, "k": config.kv_width, "v": config.kv_width, "o": config.hidden, "gate": config.ffn, "up": config.ffn,
         "down": config.hidden}
     columns = {"qkv": config.hidden, "o": config.q_width, "gate_up": config.hidden, "down": config.ffn}
     layers = []
-    for record in records:
-        parts = {name: array(record[name], "<f4", width) for name, width in widths.items()}
+    for number, record in enumerate(records):
+        r     = {name: record[name].item() for name in record.dtype.names}
+        own   = lambda name, *kind: take(f"layer {number} {name}", r[name], *kind)
+        parts = {name: own(name, "<f4", width) for name, width in widths.items()}
         for name, matrices in GROUPS.items():
+            for matrix in matrices:
+                _check_floats(f"layer {number} {matrix}_scale", r[f"{matrix}_scale"], path)
             sections    = tuple((rows[matrix], record[f"{matrix}_scale"]) for matrix in matrices)
             count       = sum(count for count, _ in sections)
-            packed      = array(record[name], np.uint8, count, row_beats(columns[name], h["body_format"])*BEAT_BYTES)
+            packed      = own(name, np.uint8, count, row_beats(columns[name], h["body_format"])*BEAT_BYTES)
             parts[name] = (Group(packed, columns[name], sections) if h["body_format"] == FORMAT_TERNARY else
-                Group(packed, columns[name], (), array(record[f"{name}_steps"], "<f4", count)))
+                Group(packed, columns[name], (), own(f"{name}_steps", "<f4", count)))
         layers.append(Layer(**parts))
+    own   = lambda name, *kind: take(name, h[name], *kind)
     table = (config.vocab, config.hidden)
     half  = (config.context, config.head_dim//2)
-    text  = {name: data[h[name]:h[name] + h[f"{name}_bytes"]] for name in ("tokenizer", "metadata")}
-    head  = (array(h["head"], np.int8, *table), array(h["head_steps"], "<f4", config.vocab)) if h["head"] else (None, None)
+    text  = {name: own(name, np.uint8, h[f"{name}_bytes"]).tobytes() for name in ("tokenizer", "metadata")}
+    _check_metadata(text["metadata"], path)
+    head  = (own("head", np.int8, *table), own("head_steps", "<f4", config.vocab)) if h["head_format"] != HEAD_TERNARY or h["head"] else (None, None)
+    ternary = None
     if h["head_format"] != HEAD_INT8:
-        packed  = array(h["ternary_head"], np.uint8, config.vocab, row_beats(h["head_planes"]*config.hidden)*BEAT_BYTES)
-        ternary = TernaryHead(packed, h["head_planes"], array(h["ternary_steps"], "<f4", config.vocab), h["shortlist"])
-    else:
-        ternary = None
-    return QuantisedModel(config, layers, array(h["final_norm"], "<f4", config.hidden),
-        array(h["embedding"], np.int8, *table), array(h["embedding_steps"], "<f4", config.vocab), *head,
-        array(h["cosine"], "<f4", *half), array(h["sine"], "<f4", *half), h["name"].decode(), h["bos"], h["eos"], **text,
-        attention=AttentionParameters(h["score_bits"], h["steps_per_nat"], h["exp_bits"]), ternary=ternary)
+        packed  = own("ternary_head", np.uint8, config.vocab, row_beats(h["head_planes"]*config.hidden)*BEAT_BYTES)
+        ternary = TernaryHead(packed, h["head_planes"], own("ternary_steps", "<f4", config.vocab), h["shortlist"])
+    return QuantisedModel(config, layers, own("final_norm", "<f4", config.hidden),
+        own("embedding", np.int8, *table), own("embedding_steps", "<f4", config.vocab), *head,
+        own("cosine", "<f4", *half), own("sine", "<f4", *half), h["name"].decode(errors="replace"), h["bos"], h["eos"], **text,
+        attention=attention, ternary=ternary)

@@ -15,7 +15,7 @@ import pytest
 
 from hypothesis import given, settings, strategies as st
 
-from model.image import ALIGNMENT, IMAGE_HEADER, LAYER_RECORD, VERSION, read_header, read_image, write_image
+from model.image import ALIGNMENT, IMAGE_HEADER, IMAGE_LIMIT, LAYER_RECORD, LAYERS_MAX, VERSION, read_header, read_image, write_image
 
 from firmware_builds import BUILDS, firmware_build
 from tiny_model import tiny_image, tiny_model
@@ -47,7 +47,7 @@ def check(c, image, limit=None, body=True, length=None):
 
 
 def changed(image, layer=None, **fields):
-    """The image with fields of the header (or of a layer's record) replaced and a header CRC that fits."""
+    """The image with fields of the header (or of a layer's record) replaced and CRCs that fit."""
     data    = bytearray(image)
     header  = np.frombuffer(data, IMAGE_HEADER.dtype, 1)
     count   = int(header["layers"][0])
@@ -55,7 +55,8 @@ def changed(image, layer=None, **fields):
     for name, value in fields.items():
         (header[0] if layer is None else records[layer])[name] = value
     header["header_crc"] = 0
-    end = IMAGE_HEADER.size + min(int(header["layers"][0]), 4096)*LAYER_RECORD.size
+    end = IMAGE_HEADER.size + min(int(header["layers"][0]), LAYERS_MAX)*LAYER_RECORD.size
+    header["body_crc"] = zlib.crc32(bytes(data[end:]))
     header["header_crc"] = zlib.crc32(bytes(data[:end]))
     return bytes(data)
 
@@ -117,8 +118,9 @@ def test_one_bit(c, image, data):
     broken = bytearray(image)
     broken[bit//8] ^= 1 << bit % 8
     assert check(c, broken) != OK
+    # Without the body's CRC, steps, gains and tables are still looked at.
     header = IMAGE_HEADER.size + read_header(image)[1].nbytes
-    assert (check(c, broken, body=False) != OK) == (bit//8 < header)
+    assert (check(c, broken, body=False) in (OK, VALUE)) == (bit//8 >= header)
 
 
 @DRAWN
@@ -202,3 +204,77 @@ def test_values(c, image, value):
 @pytest.mark.parametrize("layers", [0, 4097, 2**32 - 1])
 def test_layers(c, image, layers):
     assert check(c, changed(image, layers=layers)) in (SHORT, SHAPE, HEADER_CRC)
+
+def test_metadata(image, tmp_path):
+    header = read_header(image)[0]
+    first  = int(header["metadata"])
+    refused(changed(image, metadata_bytes=0), tmp_path, "metadata are no JSON object")
+    refused(changed(image[:first] + b"[]" + image[first + 2:]), tmp_path, "metadata are no JSON object")
+    refused(changed(image[:first] + b"\xff}" + image[first + 2:]), tmp_path, "metadata are no JSON object")
+
+
+def test_long_names(tmp_path):
+    """A name is cut between characters."""
+    write_image(dataclasses.replace(tiny_model(), name="x" + "\u00e9"*60), tmp_path/"model.tern")
+    assert read_image(tmp_path/"model.tern").name == "x" + "\u00e9"*31
+
+
+@pytest.mark.parametrize("name, value", [("final_norm", np.nan), ("cosine", np.inf), ("embedding_steps", 0.0), ("head_steps", -1.0), ("sine", 1e-40)])
+def test_the_packer_writes_no_such_image(tmp_path, name, value):
+    model  = tiny_model(tied=False)
+    values = getattr(model, name).copy()
+    values.flat[-1] = value
+    with pytest.raises(ValueError, match=f"tiny: {name} holds "):
+        write_image(dataclasses.replace(model, **{name: values}), tmp_path/"model.tern")
+    assert list(tmp_path.iterdir()) == []
+
+# Host and firmware --------------------------------------------------------------------------------
+
+SHAPES  = ({}, {"tied": False, "sub_norms": False}, {"head_dim": 8, "kv_heads": 1, "ffn": 8, "layers": 1, "vocab": 3, "context": 1})
+NUMBERS = st.one_of(st.integers(0, 17), st.integers(0, 2**32 - 1), st.integers(0, 31).map(lambda bit: 1 << bit))
+FLOATS  = st.one_of(st.floats(width=32), st.sampled_from([1e-9, 9e-10, 1e9, 1.1e9, 2.0**-40, 2.0**-41, 1e-40, -0.0, -1.0])).map(np.float32)
+KEPT    = ("magic", "version", "header_crc", "body_crc", "name", "metadata", "metadata_bytes")  # Each looked at alone.
+
+
+@st.composite
+def damaged(draw, image):
+    """The image with other values of one or two members, or with another float in a tensor, and CRCs that fit."""
+    header, records = read_header(image)
+    layer   = draw(st.sampled_from([None, *range(len(records))]))
+    struct  = IMAGE_HEADER if layer is None else LAYER_RECORD
+    record  = header if layer is None else records[layer]
+    members = draw(st.lists(st.sampled_from([member for member in struct.members if member[0] not in KEPT]), min_size=1, max_size=2))
+    values  = {}
+    for name, kind, _ in members:
+        old = record[name].item()
+        if name.endswith(("norm", "steps", "sine")) and old and draw(st.booleans()):
+            image = image[:old] + draw(FLOATS).tobytes() + image[old + 4:]
+        elif kind == "f4":
+            values[name] = draw(FLOATS)
+        else:
+            values[name] = draw(NUMBERS | st.integers(-9, 9).map(lambda step: max(old + step, 0)) | st.integers(-3, 3).map(
+                lambda step: max(old + ALIGNMENT*step, 0)))
+    return changed(image, layer, **values)
+
+
+@pytest.mark.parametrize("shape", range(len(SHAPES)))
+def test_host_and_firmware_agree(tmp_path, shape):
+    """An image is good for both or for none, and what is refused is refused in a line. Only the softmax resolution is the firmware's alone."""
+    c, path = firmware_build("host C scalar"), tmp_path/"model.tern"
+    image   = tiny_image(seed=shape, **SHAPES[shape])[0]
+    seen    = set()
+
+    @settings(DRAWN, max_examples=400)
+    @given(damaged(image))
+    def agree(broken):
+        path.write_bytes(broken)
+        error = check(c, broken, limit=IMAGE_LIMIT)
+        seen.add(error)
+        try:
+            read_image(path)
+        except ValueError as refusal:
+            assert error != OK and "\n" not in str(refusal) and str(path) in str(refusal)
+        else:
+            assert error in (OK, ATTENTION)
+    agree()
+    assert seen >= {OK, SIZE, SHAPE, ATTENTION, OFFSET, VALUE}
