@@ -81,9 +81,9 @@ def test_settings_out_of_range(c, name, value):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_logits_that_are_no_numbers(c, value):
-    """Weights beyond all reason may give any logits: the choice is still a token, and it ends."""
-    vocab = 300
-    for choice in (SamplingSettings(), SamplingSettings(temperature=1.0), SamplingSettings(temperature=0.01, top_p=0.0, repetition_penalty=10.0)):
+    """Weights beyond all reason may give any logits: the choice is still a token of the list, whatever earlier choices left behind it."""
+    vocab, before = 300, np.arange(4000, dtype=np.float32)
+    for choice in (SamplingSettings(), SamplingSettings(temperature=1.0, top_k=3), SamplingSettings(temperature=0.01, top_p=0.0, repetition_penalty=10.0)):
         for share in (0.5, 1.0):
             c.free()
             state, settings = c.room(STATE), c.put(settings_bytes(choice))
@@ -92,6 +92,7 @@ def test_logits_that_are_no_numbers(c, value):
             c.call("sampling_reset", state)
             c.call("sampling_seed", state, np.uint64(1))
             c.call("sampling_see", state, 7)
+            c.call("sampling_choose", state, c.put(settings_bytes(SamplingSettings(temperature=100.0))), c.put(before), len(before))
             assert c.call("sampling_choose", state, settings, c.put(logits), vocab) & 0xFFFFFFFF < vocab
 
 # The definition -----------------------------------------------------------------------------------
