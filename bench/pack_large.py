@@ -31,6 +31,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from bench.table import Row, parser, show
 from model.calibrate import DEFAULT_TEXT
 from model.environment import ROOT
+from model.head import head_bytes
 from model.importers.huggingface import INDEX, MATRICES, NORMS, SUB_NORMS
 
 HIDDEN, FFN, LAYERS, HEADS, VOCABULARY, CONTEXT = 1536, 4096, 24, 16, 32002, 2048
@@ -94,13 +95,12 @@ def main():
         print(f"writing {args.layers} layers of floats", file=sys.stderr)
         write_checkpoint(folder, args.layers)
         f = measure(folder)
-    head = 8*-(-HIDDEN//40)*VOCABULARY
     show([
         Row("packing, time",                     "s",   SECONDS_MAX,     f["seconds"]),
         Row("packing, processor time of 2 cores", "s",  2*SECONDS_MAX,   f["cpu_seconds"]),
         Row("packing, largest memory",           "GB",  MEMORY_MAX,      f["memory"]/1e9),
-        Row("bytes of a token, ternary head",    "MiB", TOKEN_BYTES_MAX, (f["ternary_bytes"] + head)/2**20),
-        Row("bytes of a token, int8 head",       "MiB", None,            (f["ternary_bytes"] + f["head_bytes"])/2**20),
+        Row("bytes of a token, ternary head",    "MiB", TOKEN_BYTES_MAX, (f["weight_bytes"] + head_bytes(VOCABULARY, HIDDEN, "ternary"))/2**20),
+        Row("bytes of a token, int8 head",       "MiB", None,            (f["weight_bytes"] + f["head_bytes"])/2**20),
     ], args.json)
 
 

@@ -10,13 +10,14 @@
 
     python host/formats.py [--json]
 
-For each format: is it imported, does the float reference give the library's logits, can it be packed; and for the checkpoint that it
-stands for, the largest context on the board and the tokens per second that the memory's wall allows (weights and int8 head, no KV cache).
+For each format: is it imported, does the float reference give the library's logits, can it be packed, does the virtual board (firmware and
+C cores as PL) generate from it, to the bit; and for the checkpoint that it stands for, the largest context on the board and the tokens per
+second that the memory's wall allows (weights and int8 head, no KV cache).
 """
 
 if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
     import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
-    from model import environment; environment.enter("numpy", "safetensors", "tokenizers", "gguf", extra="convert")
+    from model import environment; environment.enter("numpy", "safetensors", "tokenizers", "gguf", "unicorn", extra="convert")
 
 import argparse
 import json
@@ -27,7 +28,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from host import console, pack
+from host import console, plan
+from host.device import Device, Sampling
 from model.environment import ROOT
 from model.exact import ExactModel
 from model.image import write_image
@@ -35,8 +37,8 @@ from model.importers import load_checkpoint
 from model.importers.assemble import check_fits, model_config
 from model.quantised import Group, Layer, QuantisedModel, quantise_checkpoint
 from model.reference import ReferenceModel
-from model.stream import BEAT_BYTES, row_beats
-from soc import zynq
+from model.stream import BEAT_BYTES, FORMAT_INT8, FORMAT_TERNARY, row_beats
+from soc.virtual.board import VirtualBoard
 
 GOLDEN = ROOT/"test"/"golden"
 
@@ -66,6 +68,11 @@ class Format:
     shape      : dict
     rounded    : bool = False
 
+    @property
+    def weights(self):
+        """What the image holds: "ternary", or "int8" for floats that stay."""
+        return "int8" if self.name.endswith(": int8") else "ternary"
+
 
 FORMATS = (
     Format("Hugging Face, BitNet floats (shards)",   "bitnet_large",     "1bitLLM/bitnet_b1_58-large",        BITNET_LARGE),
@@ -87,31 +94,38 @@ FORMATS = (
 # The checkpoint -----------------------------------------------------------------------------------
 
 
-def outline(shape):
-    """(QuantisedModel, bytes of its image) of a shape: arrays of the right sizes that take no memory."""
+def outline(shape, weights="ternary"):
+    """QuantisedModel of a shape: arrays of the right sizes that take no memory."""
     config = model_config(shape)
     array  = lambda dtype, *size: np.broadcast_to(dtype(0), size)
-    group  = lambda rows, columns: Group(array(np.uint8, rows, row_beats(columns)*BEAT_BYTES), columns, ())
+    format = FORMAT_TERNARY if weights == "ternary" else FORMAT_INT8
+    group  = lambda rows, columns: Group(array(np.uint8, rows, row_beats(columns, format)*BEAT_BYTES), columns, (),
+        None if weights == "ternary" else array(np.float32, rows))
     gains  = {name: array(np.float32, width) for name, width in (("attn_norm", config.hidden), ("o_norm", config.q_width),
         ("ffn_norm", config.hidden), ("down_norm", config.ffn), ("k_steps", config.kv_heads), ("v_steps", config.kv_heads))}
     layer  = Layer(qkv=group(config.q_width + 2*config.kv_width, config.hidden), o=group(config.hidden, config.q_width),
         gate_up=group(2*config.ffn, config.hidden), down=group(config.hidden, config.ffn), **gains)
     table  = array(np.int8, config.vocab, config.hidden), array(np.float32, config.vocab)
     angles = array(np.float32, config.context, config.head_dim//2)
-    model  = QuantisedModel(config, [layer]*config.layers, array(np.float32, config.hidden), *table, *table, angles, angles)
-    parts  = [layer.qkv.packed, layer.o.packed, layer.gate_up.packed, layer.down.packed, *gains.values()]*config.layers
-    return model, sum(part.nbytes for part in [*parts, *table, *(() if config.tied else table), angles, angles])
+    return QuantisedModel(config, [layer]*config.layers, array(np.float32, config.hidden), *table, *table, angles, angles)
 
 
 def estimate(format):
     """(largest context, tokens/s at the wall, None) of the checkpoint that a format stands for; (0, None, why) where it does not fit."""
     try:
-        check_fits(format.shape, "ternary", format.checkpoint)
-        model, size = outline(format.shape)
+        check_fits(format.shape, format.weights, format.checkpoint)
     except ValueError as error:
         return 0, None, str(error)
-    figures = pack.report(model, size)
-    return figures["context_max"], zynq.DDR_BYTES_PER_SECOND/(figures["ternary_bytes"] + figures["head_bytes"]), None
+    figures = plan.report(outline(format.shape, format.weights))
+    return figures["context_max"], 1e3/figures["ms_at_wall"], None
+
+# Board --------------------------------------------------------------------------------------------
+
+
+def board_logits(image, tokens):
+    """float32 [vocab] after the tokens, from the firmware on the virtual board with the C cores as PL."""
+    with Device(VirtualBoard(image, pl="c")) as device:
+        return next(event.logits for event in device.generate(tokens, Sampling(ignore_eos=True), 1, logits=True) if event.kind == "token")
 
 # The format ---------------------------------------------------------------------------------------
 
@@ -119,8 +133,8 @@ def estimate(format):
 def try_format(format, generate=None):
     """Row of the table: a dict.
 
-    generate: None, or a function (image path, token ids) that returns a board's logits (float32 [vocab]) after them; "generates" then
-    tells whether they are the exact path's to the bit. Errors of the format itself appear as "error".
+    generate: None, or a function such as `board_logits`; "generates" then tells whether its logits are the exact path's to the bit.
+    Errors of the format itself appear as "error".
     """
     context, speed, why = estimate(format)
     row = {"format": format.name, "imports": False, "equals_oracle": False, "packs": False, "generates": None,
@@ -173,8 +187,9 @@ def lines(rows):
 def main():
     p = argparse.ArgumentParser(description="Show what can be imported, by importing a tiny checkpoint of each format.")
     p.add_argument("--json", action="store_true", help="Print one JSON array of objects.")
-    rows = table()
-    print(json.dumps(rows) if p.parse_args().json else "\n".join(lines(rows)))
+    args = p.parse_args()
+    rows = table(board_logits)
+    print(json.dumps(rows) if args.json else "\n".join(lines(rows)))
 
 
 if __name__ == "__main__":

@@ -15,11 +15,12 @@ import dataclasses
 import numpy as np
 
 from model.quantised import SCALE_MIN, TernaryHead
-from model.stream import ROW_WEIGHTS_MAX, TOPK_MAX
+from model.stream import BEAT_BYTES, ROW_WEIGHTS_MAX, TOPK_MAX, row_beats
 from model.trits import pack_ternary
 
 HEADS      = ("int8", "ternary", "hybrid")
 PLANES_MAX = 3
+PLANES     = {"ternary": 1, "hybrid": 2}
 UNITS      = {1: 1.0, 2: 0.5, 3: 0.2}  # Unit of the lowest plane in mean|W|: measured best, see bench/head.py.
 FLOOR      = np.float32(-2.0**30)      # Logit of a row outside the shortlist: so far below all others that sampling never picks it.
 SHARE      = 128                       # A shortlist is 1/128 of the vocabulary by default.
@@ -62,11 +63,19 @@ def shortlist_of(vocab):
     return max(1, min(TOPK_MAX, vocab//SHARE))
 
 
+def head_bytes(vocab, hidden, kind="int8", planes=None, shortlist=None):
+    """Bytes of head rows that a token reads; arguments as for `with_head`."""
+    if kind == "int8":
+        return vocab*hidden
+    planes = planes or PLANES[kind]
+    return vocab*row_beats(planes*hidden)*BEAT_BYTES + (kind == "hybrid")*(shortlist or shortlist_of(vocab))*hidden
+
+
 def with_head(model, kind="int8", planes=None, shortlist=None):
     """The QuantisedModel with another head, made from its int8 rows.
 
     kind      : of `HEADS`.
-    planes    : 1 to 3; by default 1 for "ternary", 2 for "hybrid".
+    planes    : 1 to 3; by default `PLANES`.
     shortlist : rows that "hybrid" scores exactly, at most `TOPK_MAX`; by default `shortlist_of` the vocabulary.
     Raises ValueError.
     """
@@ -76,7 +85,7 @@ def with_head(model, kind="int8", planes=None, shortlist=None):
         raise ValueError(f"{model.name} holds no int8 head any more: pack its checkpoint")
     if kind == "int8":
         return dataclasses.replace(model, ternary=None)
-    planes = planes or (1 if kind == "ternary" else 2)
+    planes = planes or PLANES[kind]
     if not 1 <= planes <= min(PLANES_MAX, ROW_WEIGHTS_MAX//model.config.hidden):
         raise ValueError(f"{planes} planes: must be 1 to {min(PLANES_MAX, ROW_WEIGHTS_MAX//model.config.hidden)}")
     shortlist = shortlist or shortlist_of(model.config.vocab)

@@ -36,6 +36,7 @@ INT8_PER_BEAT       = BEAT_BYTES
 ROW_WEIGHTS_MAX     = 16384
 TOPK_MAX            = 256
 HEAD_DIM_MAX        = 128
+ROWS_MAX            = 2048  # Positions that the board's attention core takes.
 
 FORMAT_TERNARY      = 0
 FORMAT_INT8         = 1

@@ -23,7 +23,7 @@ from cores.probe import Probe
 from cores.reader import DMAReader
 from cores.writer import DMAWriter
 from model.circuits import ATTENTION, AttentionParameters
-from model.stream import FORMAT_INT8, FORMAT_TERNARY, HEAD_DIM_MAX, ROW_WEIGHTS_MAX, TOPK_MAX
+from model.stream import FORMAT_INT8, FORMAT_TERNARY, HEAD_DIM_MAX, ROW_WEIGHTS_MAX, ROWS_MAX, TOPK_MAX
 
 # Constants ----------------------------------------------------------------------------------------
 
@@ -59,7 +59,7 @@ class AcceleratorConfig:
     topk_max        : int   = 0
     head_dim_max    : int   = HEAD_DIM_MAX
     queries_max     : int   = 1
-    rows_max        : int   = 2048
+    rows_max        : int   = ROWS_MAX
     attention       : AttentionParameters = field(default=ATTENTION)
     clock_hz        : float = 125e6
     timeout         : int   = 2**16

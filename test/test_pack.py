@@ -14,12 +14,15 @@ import sys
 import numpy as np
 import pytest
 
-from host import pack as packer
+from tokenizers import Tokenizer, models
+
+from host import pack as packer, plan
 from model import calibrate, image
 from model.environment import ROOT
-from model.image import read_image
+from model.image import HEAD_HYBRID, HEAD_INT8, HEAD_TERNARY, read_header, read_image
 from model.importers import load_checkpoint
 from model.quantised import quantise_checkpoint
+from golden_checkpoints import Golden
 from tiny_checkpoint import write_checkpoint
 
 # Helpers ------------------------------------------------------------------------------------------
@@ -42,6 +45,12 @@ def refused(*arguments):
     assert status == 1 and out == "" and "Traceback" not in err
     return err.splitlines()[-1]
 
+def refused_arguments(*arguments):
+    """Last line of a command that argparse refuses."""
+    status, out, err = pack(*arguments)
+    assert status == 2 and out == ""
+    return err.splitlines()[-1]
+
 # Results ------------------------------------------------------------------------------------------
 
 
@@ -57,7 +66,7 @@ def test_image_holds_the_checkpoint(checkpoint, tmp_path):
         np.testing.assert_array_equal(layer.qkv.packed, other.qkv.packed)
         np.testing.assert_array_equal(layer.k_steps, other.k_steps)
     assert figures["image_bytes"] == (tmp_path/"m.tern").stat().st_size
-    assert figures["ternary_bytes"] == sum(getattr(layer, name).packed.nbytes for layer in model.layers for name in image.GROUPS)
+    assert figures["weight_bytes"] == sum(getattr(layer, name).packed.nbytes for layer in model.layers for name in image.GROUPS)
     assert figures["kv_position_bytes"] == 2*2*32  # K and V, layers, KV width.
     assert figures["context_max"] == 64
 
@@ -66,6 +75,51 @@ def test_table_names_the_sizes(checkpoint, tmp_path):
     status, out, err = pack(checkpoint, "-o", tmp_path/"m.tern")
     assert status == 0 and "2 layers of 64" in out and "at the memory wall" in out and "64 of 64 positions" in out
     assert err.splitlines() == ["reading the checkpoint", "calibrating the KV cache", "quantising", "writing"]
+
+
+@pytest.mark.parametrize("arguments, number, planes, shortlist", [([], HEAD_INT8, 0, 0), (["--head", "ternary"], HEAD_TERNARY, 1, 0),
+    (["--head", "hybrid"], HEAD_HYBRID, 2, 2), (["--head", "hybrid", "--planes", 3, "--shortlist", 40], HEAD_HYBRID, 3, 40)])
+def test_heads(checkpoint, tmp_path, arguments, number, planes, shortlist):
+    status, out, _ = pack(checkpoint, "-o", tmp_path/"m.tern", "--json", *arguments)
+    header, figures = read_header((tmp_path/"m.tern").read_bytes())[0], json.loads(out)
+    assert status == 0 and (header["head_format"], header["head_planes"], header["shortlist"]) == (number, planes, shortlist)
+    assert figures["image_bytes"] == (tmp_path/"m.tern").stat().st_size == sum(figures["image_parts"].values())
+    assert [choice["head"] for choice in figures["head_choices"]] == ["int8", "ternary", "hybrid"]
+    sizes = [choice["bytes"] for choice in figures["head_choices"]]
+    assert sizes[0] == 320*64 and sizes[1] < sizes[2] < sizes[0]
+    if "--planes" not in arguments:
+        assert figures["head_bytes"] == sizes[number]
+
+
+def test_heads_are_compared_on_a_text(checkpoint, tmp_path):
+    (tmp_path/"text.txt").write_text("The dog ran. A girl ran, too, and they were fast.")
+    status, out, _ = pack(checkpoint, "-o", tmp_path/"m.tern", "--text", tmp_path/"text.txt")
+    assert status == 0 and "perplexity" in out
+    figures = packer.pack(checkpoint, tmp_path/"m.tern", text=tmp_path/"text.txt")
+    assert all(1 < choice["perplexity"] < np.inf for choice in figures["head_choices"])
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A checkpoint that is one file, with a tokenizer beside it."""
+    path = Golden("llama2c_0", tmp_path).path
+    Tokenizer(models.WordLevel({"a": 0, "<unk>": 1}, unk_token="<unk>")).save(str(path.with_name("tokenizer.json")))
+    return path
+
+
+@pytest.mark.parametrize("arguments, body", [([], "int8"), (["--ternary"], "ternary")])
+def test_single_files(tmp_path, file, arguments, body):
+    status, out, err = pack(file, "-o", tmp_path/"m.tern", "--json", *arguments)
+    assert status == 0 and json.loads(out)["body"] == body
+    # What a user should know is said, and goes with the image.
+    notes = json.loads(read_image(tmp_path/"m.tern").metadata)["notes"]
+    assert all(f"note: {note}" in err for note in notes) and (notes or not arguments)
+
+
+def test_single_files_are_packed_for_the_chat(tmp_path, file, monkeypatch):
+    monkeypatch.setattr(packer, "CACHE", tmp_path/"cache")
+    first = packer.packed(file)
+    assert read_image(first).config.layers > 0 and packer.packed(file) == first
 
 
 def test_context(checkpoint, tmp_path):
@@ -118,6 +172,8 @@ def test_no_tokenizer(checkpoint, tmp_path):
 def test_arguments(checkpoint, tmp_path):
     assert "context 65: must lie in 1 … 64" in refused(checkpoint, "-o", tmp_path/"m.tern", "--context", 65)
     assert "must be a file" in refused(checkpoint, "-o", tmp_path/"none"/"m.tern")
+    assert "the checkpoint and -o/--output are needed" in refused_arguments(checkpoint)
+    assert "4 planes: must be 1 to 3" in refused(checkpoint, "-o", tmp_path/"m.tern", "--head", "ternary", "--planes", 4)
     assert "text.txt" in refused(checkpoint, "-o", tmp_path/"m.tern", "--calibration", tmp_path/"text.txt")
 
 
@@ -132,10 +188,26 @@ def test_memory_plan(checkpoint, tmp_path, monkeypatch):
     """A context that the board's memory cannot hold is refused; what is there stays."""
     size = packer.pack(checkpoint, tmp_path/"m.tern")["image_bytes"]
     (tmp_path/"m.tern").write_text("old")
-    monkeypatch.setattr(packer, "BUFFERS", packer.IMAGE_ROOM - size - 33*128)
+    monkeypatch.setattr(plan, "BUFFERS", plan.IMAGE_ROOM - size - 33*128)
     with pytest.raises(ValueError, match=r"tiny does not fit: image .* KV cache 8.19 kB for 64 positions; the largest context is 33$"):
         packer.pack(checkpoint, tmp_path/"m.tern", context=64)
-    monkeypatch.setattr(packer, "IMAGE_ROOM", size - 1)
+    monkeypatch.setattr(plan, "IMAGE_ROOM", size - 1)
     with pytest.raises(ValueError, match="tiny does not fit: image .* the board has room for"):
         packer.pack(checkpoint, tmp_path/"m.tern")
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["m.tern"] and (tmp_path/"m.tern").read_text() == "old"
+
+
+def test_refusal_shows_the_plan(tmp_path, checkpoint, monkeypatch, capsys):
+    monkeypatch.setattr(plan, "IMAGE_ROOM", 1000)
+    monkeypatch.setattr(sys, "argv", ["pack.py", str(checkpoint), "-o", str(tmp_path/"m.tern")])
+    with pytest.raises(plan.DoesNotFit):
+        packer.main()
+    shown = capsys.readouterr().err
+    assert all(part in shown for part in ("ternary weights", "int8 embedding", "KV cache", "buffers", "room for both"))
+
+
+def test_contexts_are_bounded_by_the_attention_core(tmp_path, checkpoint):
+    write_checkpoint(checkpoint, max_position_embeddings=4096)
+    assert packer.pack(checkpoint, tmp_path/"m.tern")["context_max"] == 2048
+    with pytest.raises(plan.DoesNotFit, match="the attention core takes 2048 positions"):
+        packer.pack(checkpoint, tmp_path/"m.tern", context=4096)
