@@ -33,7 +33,6 @@ from litex.build.sim import SimPlatform
 from litex.build.sim.config import SimConfig
 from litex.build.sim.platform import SimFinish
 from litex.soc.cores.uart import RS232PHYModel, UARTBone
-from litex.soc.integration.builder import Builder
 from litex.soc.integration.soc_core import SoCCore
 from litex.build.parser import LiteXArgumentParser  # Behind soc_core: LiteX imports it in a circle.
 
@@ -42,6 +41,7 @@ from litedram.phy.model import SDRAMPHYModel, sdram_module_nphases
 
 from soc.accelerator import AcceleratorConfig
 from soc.litedram import add_accelerator
+from soc.litex_builder import FirmwareBuilder
 from soc.litex_memory import MAIN_RAM_BASE
 from soc.litex_sim.simulator import SimulatorError, compile_simulator, copy_modules
 from soc.verilate import VerilateError
@@ -131,15 +131,9 @@ class SimSoC(SoCCore):
 # Build --------------------------------------------------------------------------------------------
 
 
-class SimBuilder(Builder):
-    """LiteX's builder for a SoC whose software is the firmware, not LiteX's BIOS."""
-    def _generate_includes(self, with_bios=True):
-        Builder._generate_includes(self, with_bios=False)
-
-
 def build(soc, sim_config, output_dir, **toolchain):
     """Builds the simulator of a SoC; returns the folder to run it in (a Path)."""
-    builder = SimBuilder(soc, output_dir=str(output_dir), compile_software=False, csr_csv=str(Path(output_dir)/"csr.csv"))
+    builder = FirmwareBuilder(soc, output_dir=str(output_dir), csr_csv=str(Path(output_dir)/"csr.csv"))
     folder  = Path(builder.gateware_dir)
     extra_mods, extra_mods_path = copy_modules(folder.resolve()/"extra")
     builder.build(sim_config=sim_config, run=False, extra_mods=extra_mods, extra_mods_path=extra_mods_path, **toolchain)

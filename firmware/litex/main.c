@@ -181,7 +181,7 @@ static void console(void)
 
 /* Link ------------------------------------------------------------------------------------------*/
 
-static void serve(void)
+static void __attribute__((noreturn)) serve(void)
 {
     static uint8_t frame[LINK_FRAME_MAX];
     uint8_t received[64] = {LINK_FRAME_SYNC & 0xFF};
