@@ -11,6 +11,7 @@ import functools
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -66,7 +67,7 @@ def build(target="a9", compiler_name="clang", defines=(), optimise="-O3", litex=
     for path in _inputs():
         key.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
     if litex is not None:
-        options.append(f"LITEX={Path(litex).resolve()}")
+        options.append(f"LITEX={shlex.quote(str(Path(litex).resolve()))}")
         for path in sorted(Path(litex).glob("generated/*.h")):
             key.update(path.name.encode() + b"\0" + re.sub(rb"//[^\n]*", b"", path.read_bytes()))  # LiteX dates its comments.
     result = CACHE/f"{target}-{key.hexdigest()[:16]}"/OUTPUTS[target]
@@ -76,8 +77,11 @@ def build(target="a9", compiler_name="clang", defines=(), optimise="-O3", litex=
         raise ValueError("make not found: install it with your system's packages")
     CACHE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f"{target}-", dir=CACHE) as work:
-        command = ["make", "-s", f"-j{os.cpu_count() or 1}", "-C", str(FOLDER), f"O={work}", f"PYTHON={sys.executable}", *options]
-        environment = {name: value for name, value in os.environ.items() if name not in ("CC", "CFLAGS", "MAKEFLAGS", "MAKELEVEL", "CROSS_COMPILE")}
+        # Make's targets hold no blanks, whatever the path of the tree; the shell's words may.
+        command = ["make", "-s", f"-j{os.cpu_count() or 1}", "-C", str(FOLDER), f"O={os.path.relpath(work, FOLDER)}",
+            f"PYTHON={shlex.quote(sys.executable)}", *options]
+        environment = {name: value for name, value in os.environ.items() if name not in ("CC", "CFLAGS", "MAKEFLAGS", "MAKELEVEL", "CROSS_COMPILE",
+            "LITEX")}
         try:
             done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, timeout=TIMEOUT)
         except subprocess.TimeoutExpired:

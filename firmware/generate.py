@@ -13,6 +13,7 @@ if __name__ == "__main__":  # Imports start at the project's root.
 
 import argparse
 import os
+import shlex
 
 from pathlib import Path
 
@@ -140,7 +141,7 @@ def main():
     parser.add_argument("folder",  help="Where the headers go.")
     parser.add_argument("--litex", help="Headers of a LiteX SoC (software/include of its build).")
     args = parser.parse_args()
-    print(" ".join(f"-I{path}" for path in generate(args.folder, args.litex)))
+    print(" ".join(shlex.quote(f"-I{path}") for path in generate(args.folder, args.litex)))
 
 
 if __name__ == "__main__":
