@@ -14,23 +14,24 @@
     print(design.report())              what it costs, what it brings
 """
 
-import json
 import tempfile
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from model import calibrate
-from model.circuits import ATTENTION
+from model.circuits import ATTENTION, AttentionParameters
 from model.config import ModelConfig
 from model.exact import ExactModel
+from model.head import HEADS, PLANES, shortlist_of, with_head
 from model.image import read_image, write_image
 from model.importers import load_checkpoint
+from model.micro import micro_model
 from model.quantised import QuantisedModel, quantise_checkpoint
-from model.shapes import SHAPES, random_model
-from model.stream import TERNARY_PER_BEAT, row_beats
+from model.shapes import SHAPES
+from model.stream import BEAT_BYTES, FORMAT_INT8, FORMAT_TERNARY, TERNARY_PER_BEAT, TOPK_MAX, row_beats
 from soc.accelerator import FORMATS, AcceleratorConfig
 from soc.boards import Board, find_board
 
@@ -43,45 +44,79 @@ QUERIES_MAX = 4                        # Queries of a pass: each takes as many D
 # Model --------------------------------------------------------------------------------------------
 
 
-def _load(model):
-    """(name, ModelConfig, function that returns the QuantisedModel, AttentionParameters) of all that `convert` takes."""
+@dataclass(frozen=True)
+class Head:
+    """kind: of `model.head.HEADS`; planes of its ternary rows; shortlist: rows that int8 then scores."""
+    kind      : str
+    planes    : int = 0
+    shortlist : int = 0
+
+    @classmethod
+    def of(cls, model):
+        """The Head of a QuantisedModel."""
+        if model.ternary is None:
+            return cls("int8")
+        return cls("hybrid" if model.ternary.shortlist else "ternary", model.ternary.planes, model.ternary.shortlist)
+
+    @classmethod
+    def default(cls, kind, config):
+        """The Head that `with_head` makes of a model of this ModelConfig."""
+        if kind not in HEADS:
+            raise ValueError(f"head {kind!r}: must be one of {', '.join(HEADS)}")
+        return cls(kind, PLANES.get(kind, 0), shortlist_of(config.vocab) if kind == "hybrid" else 0)
+
+    @property
+    def formats(self):
+        """Weight formats that it needs."""
+        return {"int8": {"int8"}, "ternary": {"ternary"}, "hybrid": {"ternary", "int8"}}[self.kind]
+
+
+@dataclass
+class Source:
+    """Where a model comes from: its shape now, its weights when `load` is called. head: None where any can be made."""
+    name      : str
+    config    : ModelConfig
+    load      : object
+    attention : AttentionParameters = ATTENTION
+    body      : int  = FORMAT_TERNARY
+    head      : Head = None
+
+
+def _source(model):
+    """The Source of all that `convert` takes."""
     if isinstance(model, QuantisedModel):
-        return model.name or "model", model.config, lambda: model, model.attention
+        return Source(model.name or "model", model.config, lambda: model, model.attention, model.body_format, Head.of(model))
     if isinstance(model, ModelConfig):
-        return "random weights", model, lambda: random_model(model), ATTENTION
+        return Source("random weights", model, lambda: micro_model(**asdict(model)))
     if str(model) in SHAPES and not Path(model).exists():
-        config = SHAPES[str(model)]
-        return str(model), config, lambda: random_model(config, name=str(model)), ATTENTION
+        return Source(str(model), SHAPES[str(model)], lambda: micro_model(**asdict(SHAPES[str(model)])))
     path = Path(model)
     if not path.exists():
         raise ValueError(f"model {str(model)!r}: no such file or folder, and not a shape that is known ({', '.join(SHAPES)})")
     if path.is_file() and path.suffix == ".tern":
-        image = read_image(path)
-        return image.name or path.stem, image.config, lambda: image, image.attention
+        return _source(read_image(path))
     checkpoint = load_checkpoint(path)
-    if checkpoint.weights != "ternary":
-        raise ValueError(f"{path}: {checkpoint.weights} matrices; the accelerator streams ternary ones")
 
     def quantise():
         steps = path/calibrate.FILE
         return quantise_checkpoint(checkpoint, *(calibrate.read_steps(steps) if steps.exists() else calibrate.kv_steps(checkpoint)))
-    return checkpoint.name or path.name, checkpoint.config, quantise, ATTENTION
+    return Source(checkpoint.name or path.name, checkpoint.config, quantise, body=FORMATS[checkpoint.weights])
 
 # Sizing -------------------------------------------------------------------------------------------
 
 
-def size(config, board, batch=1, formats=tuple(FORMATS), context=None, topk=0, attention=ATTENTION):
+def size(config, board, batch=1, formats=tuple(FORMATS), context=None, head=Head("int8"), attention=ATTENTION):
     """AcceleratorConfig for a ModelConfig on a Board: no buffer larger than the model asks for."""
     context = min(context or CONTEXT_MAX, config.context)
     if context > CONTEXTS[-1]:
         raise ValueError(f"context {context}: the attention core holds at most {CONTEXTS[-1]} positions")
-    longest = max(config.hidden, config.ffn, config.q_width)
+    longest = max(config.hidden*max(1, head.planes), config.ffn, config.q_width)
     return AcceleratorConfig(
         ports           = len(board.ports),
         vectors_max     = batch,
         formats         = tuple(formats),
         row_weights_max = max(TERNARY_PER_BEAT, 1 << (longest - 1).bit_length()),  # Memories hold powers of two.
-        topk_max        = topk,
+        topk_max        = TOPK_MAX if head.shortlist else 0,
         head_dim_max    = config.head_dim,
         queries_max     = min(QUERIES_MAX, config.group*batch),
         rows_max        = min(rows for rows in CONTEXTS if rows >= context),
@@ -90,15 +125,17 @@ def size(config, board, batch=1, formats=tuple(FORMATS), context=None, topk=0, a
     )
 
 
-def image_bytes(config):
+def image_bytes(config, body=FORMAT_TERNARY, head=Head("int8")):
     """Bytes that a packed model takes of the board's memory, about: weights, embedding (and head, where it is its own), tables."""
-    groups = config.layers*sum(rows*row_beats(columns)*8 for rows, columns in (
+    groups = config.layers*sum(rows*row_beats(columns, body)*BEAT_BYTES for rows, columns in (
         (config.q_width + 2*config.kv_width, config.hidden),
         (config.hidden,                      config.q_width),
         (2*config.ffn,                       config.hidden),
         (config.hidden,                      config.ffn),
     ))
-    return groups + (1 if config.tied else 2)*config.vocab*(config.hidden + 4) + 4*config.context*config.head_dim
+    tables = 1 if config.tied or head.kind == "ternary" else 2
+    planes = config.vocab*row_beats(head.planes*config.hidden)*BEAT_BYTES if head.planes else 0
+    return groups + tables*config.vocab*(config.hidden + 4) + planes + 4*config.context*config.head_dim
 
 # Trace --------------------------------------------------------------------------------------------
 
@@ -130,6 +167,8 @@ class Design:
     board       : Board
     accelerator : AcceleratorConfig
     context     : int
+    body        : int
+    head        : Head
     weights     : object = field(repr=False)  # Function that returns the QuantisedModel.
 
     def __post_init__(self):
@@ -148,16 +187,13 @@ class Design:
     def compile(self, pl="rtl"):
         """Builds the gateware in Verilator ("rtl") or takes its bit-exact C model ("c"), and loads the model; returns self.
 
-        Raises ValueError where the design lacks what the packed model needs, or a tool is missing.
+        Raises ValueError where a tool is missing.
         """
         from firmware import build
         from soc.virtual.cmodel import CModelPL
         from soc.virtual.engine import Engine
         from soc.virtual.pl import RtlPL
 
-        missing = set(FORMATS) - set(self.accelerator.formats)
-        if missing:
-            raise ValueError(f"formats {', '.join(self.accelerator.formats)}: a packed model needs {', '.join(sorted(missing))} too (its head is int8)")
         if pl not in ("rtl", "c"):
             raise ValueError(f"pl {pl!r}: must be rtl or c")
         library = build.load_host_library()
@@ -196,14 +232,17 @@ class Design:
         return self._run(tokens)
 
     def trace(self, tokens):
-        """[Step]: every group of results on the way to `predict`'s logits, in order, beside the numpy definition's."""
+        """[Step]: every group of results on the way to `predict`'s logits, in order, beside the numpy definition's.
+
+        Of a hybrid head the results are the shortlist, and not among them: its scores are the logits.
+        """
         self._run(tokens)
         exact, parts, steps = ExactModel(self.quantised, context=self.context), iter(self._engine.parts), []
         for position, token in enumerate(tokens):
             exact.trace = []
             exact.step([token])
             for index, (name, value) in enumerate(exact.trace):
-                if name == "head" and position + 1 < len(tokens):
+                if name == "head" and (position + 1 < len(tokens) or self.head.shortlist):
                     continue  # The token loop computes the logits of the last token only.
                 ours = next(parts).results
                 if name == "attention":
@@ -242,7 +281,7 @@ class Design:
 # Convert ------------------------------------------------------------------------------------------
 
 
-def convert(model, board="pynqz1", strategy="streamed", batch=1, formats=tuple(FORMATS), context=None, topk=0):
+def convert(model, board="pynqz1", strategy="streamed", batch=1, formats=tuple(FORMATS), context=None, head=None):
     """A `Design` for a model on a board.
 
     model    : image (.tern), checkpoint folder or file, name in `model.shapes.SHAPES`, ModelConfig or QuantisedModel. A shape without
@@ -250,9 +289,9 @@ def convert(model, board="pynqz1", strategy="streamed", batch=1, formats=tuple(F
     board    : name in `soc.boards.BOARDS`, or a Board.
     strategy : "streamed": weights come from DDR for every token.
     batch    : vectors that share a pass over the weights (1, 2, 4 or 8).
-    formats  : weight formats of the matmul core; a packed model needs both, ternary alone serves measurements with a ternary head.
+    formats  : weight formats of the matmul core, of `soc.accelerator.FORMATS`.
     context  : positions (default: the model's, up to 2,048).
-    topk     : longest shortlist of the matmul core (0: none).
+    head     : of `model.head.HEADS`; by default the model's own, where it has none yet int8, or ternary without int8 in `formats`.
     Raises ValueError with one clear line for what cannot be built.
     """
     board = find_board(board)
@@ -263,9 +302,19 @@ def convert(model, board="pynqz1", strategy="streamed", batch=1, formats=tuple(F
         raise ValueError(f"batch {batch!r}: must be one of {', '.join(map(str, BATCHES))}")
     if context is not None and not (isinstance(context, int) and context >= 1):
         raise ValueError(f"context {context!r}: must be a positive whole number")
-    name, config, weights, attention = _load(model)
-    accelerator = size(config, board, batch, formats, context, topk, attention)
-    needed      = image_bytes(config)
+    source  = _source(model)
+    config  = source.config
+    weights = source.load
+    shape   = source.head
+    if head is not None or shape is None:
+        shape   = Head.default(head or ("int8" if "int8" in formats else "ternary"), config)
+        weights = lambda: with_head(source.load(), shape.kind)
+    accelerator = size(config, board, batch, formats, context, shape, source.attention)
+    missing     = ({name for name, format in FORMATS.items() if format == source.body} | shape.formats) - set(formats)
+    if missing:
+        raise ValueError(f"formats {', '.join(formats)}: {source.name} needs {', '.join(sorted(missing))} too "
+            f"({'int8' if source.body == FORMAT_INT8 else 'ternary'} matrices, {shape.kind} head)")
+    needed = image_bytes(config, source.body, shape)
     if needed > board.image_bytes:
-        raise ValueError(f"{name}: {needed >> 20} MiB of weights and tables; {board.title} has room for {board.image_bytes >> 20} MiB")
-    return Design(name, config, board, accelerator, min(context or CONTEXT_MAX, config.context), weights)
+        raise ValueError(f"{source.name}: {needed >> 20} MiB of weights and tables; {board.title} has room for {board.image_bytes >> 20} MiB")
+    return Design(source.name, config, board, accelerator, min(context or CONTEXT_MAX, config.context), source.body, shape, weights)

@@ -64,16 +64,18 @@ def _split(count, lanes):
 
 def matmul_work(design):
     """[Work] of the matmul groups of one pass."""
-    c, a   = design.model, design.accelerator
-    format = FORMAT_INT8 if "int8" in a.formats else FORMAT_TERNARY
-    body   = FORMAT_TERNARY if "ternary" in a.formats else FORMAT_INT8
-    works  = []
+    c, a, head = design.model, design.accelerator, design.head
+    tables     = [("head", c.vocab, c.hidden, FORMAT_INT8, 1)] if not head.planes else [
+        ("head", c.vocab, head.planes*c.hidden, FORMAT_TERNARY, 1)]
+    if head.shortlist:
+        tables.append(("shortlist", head.shortlist, c.hidden, FORMAT_INT8, 1))
+    works = []
     for name, rows, columns, format, times in (
-        ("qkv",     c.q_width + 2*c.kv_width, c.hidden,  body,   c.layers),
-        ("o",       c.hidden,                 c.q_width, body,   c.layers),
-        ("gate_up", 2*c.ffn,                  c.hidden,  body,   c.layers),
-        ("down",    c.hidden,                 c.ffn,     body,   c.layers),
-        ("head",    c.vocab,                  c.hidden,  format, 1),
+        ("qkv",     c.q_width + 2*c.kv_width, c.hidden,  design.body, c.layers),
+        ("o",       c.hidden,                 c.q_width, design.body, c.layers),
+        ("gate_up", 2*c.ffn,                  c.hidden,  design.body, c.layers),
+        ("down",    c.hidden,                 c.ffn,     design.body, c.layers),
+        *tables,
     ):
         vectors = a.vectors_max if format == FORMAT_TERNARY else min(a.vectors_max, INT8_VECTORS_MAX)
         shapes  = tuple(((count, columns, format, vectors),)*(a.vectors_max//vectors) if count else () for count in _split(rows, a.ports))
@@ -162,7 +164,7 @@ class Report:
             "board"       : {"name": d.board.name, "chip": d.board.chip, "ports": list(d.board.ports), "clock_hz": d.board.clock_hz,
                 "ddr_bytes_per_second": d.board.ddr_bytes_per_second},
             "accelerator" : {**{name: getattr(a, name) for name in ("ports", "vectors_max", "row_weights_max", "topk_max", "head_dim_max",
-                "queries_max", "rows_max")}, "formats": list(a.formats), "head": "int8" if "int8" in a.formats else "ternary"},
+                "queries_max", "rows_max")}, "formats": list(a.formats), "head": d.head.kind},
             "resources"   : [{"part": part, "count": count, **figures, "percent": {figure: 100*count*figures[figure]/capacity[figure]
                 for figure in FIGURES}} for part, count, figures in self.resources],
             "capacity"    : capacity,

@@ -93,6 +93,11 @@ def to_verilog(module, ios, name="top"):
         output = litex_verilog.convert(module, ios=ios, name=name)
     finally:
         logging.disable(level)
+    return self_contained(output)
+
+
+def self_contained(output):
+    """Text of LiteX's Verilog output without comments (they carry dates), its memories' contents in place of the files."""
     text = re.sub(r"/\*.*?\*/|//[^\n]*", "", output.main_source, flags=re.S)
 
     def inline(match):

@@ -12,20 +12,25 @@
             ─► report      bytes against laid-out work, cycles of the simulator against the formula
 """
 
+import ctypes
 import dataclasses
 import json
 
 import numpy as np
 import pytest
 
+from firmware.build import load_host_library
 from soc.boards import BOARDS, find_board
 from soc.generator import convert, image_bytes, size
 from soc.report import CONTEXTS, Report, attention_work, estimate, matmul_work, report, simulate
+from soc.virtual.engine import FUNCTIONS, _PL
 from soc.virtual.workload import Arena, Group, Head
 from model.config import ModelConfig
 from model.exact import ExactModel
 from model.image import write_image
-from model.shapes import SHAPES, random_model
+from model.stream import ROW_WEIGHTS_MAX, TOPK_MAX
+from model.head import HEADS
+from model.shapes import SHAPES
 from tiny_checkpoint import write_checkpoint
 from tiny_model import SHAPE, tiny_model
 
@@ -66,6 +71,8 @@ def test_no_buffer_is_too_small(shape):
     ({"strategy": "pipelined"},              "strategy 'pipelined': there is no such strategy; use streamed"),
     ({"batch": 3},                           "batch 3: must be one of 1, 2, 4, 8"),
     ({"formats": ("ternary", "int4")},       "formats = .*int4.*: must be some of ternary, int8"),
+    ({"formats": ("int8",)},                 "formats int8: SmolLM2-135M needs ternary too .ternary matrices, int8 head."),
+    ({"head": "int4"},                       "head 'int4': must be one of int8, ternary, hybrid"),
     ({"context": 0},                         "context 0: must be a positive whole number"),
     ({"context": 5000},                      "context 5000: the attention core holds at most 4096 positions"),
     ({"model": "no/such/model"},             "no such file or folder, and not a shape that is known .bitnet_b1_58-large"),
@@ -81,7 +88,7 @@ def test_model_that_does_not_fit():
 
 
 def test_bytes_of_an_image(tmp_path):
-    model = random_model(dataclasses.replace(LARGE, layers=1, vocab=400, context=64))
+    model = tiny_model(**dataclasses.asdict(dataclasses.replace(LARGE, layers=1, vocab=400, context=64)))
     write_image(model, tmp_path/"m.tern")
     assert image_bytes(model.config) == pytest.approx((tmp_path/"m.tern").stat().st_size, rel=0.02)
 
@@ -105,6 +112,15 @@ def test_predict_and_trace(design):
         for layer in range(design.model.layers) for name in names] + [(len(TOKENS) - 1, None, "head")]
     assert all(step.equal for step in steps)
     assert [len(step.ours) for step in steps[-6:]] == [128, 64, 64, 192, 64, 130]
+
+
+def test_struct_of_the_engine():
+    """The library fills a struct engine_pl: its members are found where this side looks for them."""
+    library = load_host_library()
+    table, cores = _PL(), ctypes.create_string_buffer(library.cores_pl_bytes())
+    library.cores_pl_init(cores, ctypes.byref(table), None, ctypes.c_uint64(0), 1, None)
+    assert (table.ports, table.rows_max, table.row_weights_max, table.topk_max, table.timeout_us) == (2, 4096, ROW_WEIGHTS_MAX, TOPK_MAX, 2**32 - 1)
+    assert all(ctypes.cast(getattr(table, name), ctypes.c_void_p).value for name, _ in FUNCTIONS)
 
 
 def test_a_text_starts_afresh(design):
@@ -137,6 +153,23 @@ def test_shapes_with_the_c_model(shape):
     assert all(step.equal for step in design.trace(tokens))
 
 
+@pytest.mark.parametrize("head", HEADS)
+def test_heads_with_the_c_model(head):
+    design = convert(tiny_model(), head=head).compile("c")
+    assert (design.accelerator.topk_max, design.accelerator.row_weights_max) == {
+        "int8": (0, 128), "ternary": (0, 128), "hybrid": (256, 128)}[head]
+    assert np.array_equal(design.predict(TOKENS), exact_logits(design.quantised, TOKENS))
+    steps = design.trace(TOKENS)
+    assert all(step.equal for step in steps) and steps[-1].name == ("down" if head == "hybrid" else "head")
+    assert [work.name for work in matmul_work(design)][4:] == (["head", "shortlist"] if head == "hybrid" else ["head"])
+
+
+def test_formats_choose_the_head():
+    design = convert(ModelConfig(**SHAPE), formats=("ternary",)).compile("c")
+    assert design.head.kind == "ternary"
+    assert np.array_equal(design.predict(TOKENS), exact_logits(design.quantised, TOKENS))
+
+
 def test_models_by_every_name(tmp_path):
     folder = write_checkpoint(tmp_path/"tiny")
     design = convert(folder).compile("c")
@@ -156,8 +189,8 @@ def test_what_cannot_run(design):
         design.predict([])
     with pytest.raises(ValueError, match="41 tokens: the context holds 40"):
         design.predict([1]*41)
-    with pytest.raises(ValueError, match="a packed model needs int8 too"):
-        convert(tiny_model(), formats=("ternary",)).compile()
+    with pytest.raises(ValueError, match=r"formats ternary: tiny needs int8 too \(ternary matrices, int8 head\)"):
+        convert(tiny_model(), formats=("ternary",))
     with pytest.raises(ValueError, match="pl 'fast': must be rtl or c"):
         convert(tiny_model()).compile("fast")
 

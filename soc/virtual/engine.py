@@ -30,7 +30,7 @@ U32, POINTER, SIZE = ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t
 
 # Members of struct engine_pl (firmware/engine.h): values first, then functions.
 VALUES    = [("context", POINTER), ("memory", POINTER), *((name, U32) for name in (
-    "ports", "queries_max", "rows_max", "row_weights_max", "timeout_us"))]
+    "ports", "queries_max", "rows_max", "row_weights_max", "topk_max", "timeout_us"))]
 FUNCTIONS = [
     ("start",        ctypes.CFUNCTYPE(None, POINTER, *[U32]*5)),
     ("progress",     ctypes.CFUNCTYPE(U32, POINTER, U32)),
@@ -125,7 +125,8 @@ class Engine:
     def _describe(self, memory):
         """struct engine_pl for this PL."""
         c     = self.config
-        table = _PL(None, memory, c.ports, c.queries_max, c.rows_max, c.row_weights_max, TIMEOUT_US)
+        table = _PL(None, memory, c.ports, c.queries_max, c.rows_max, c.row_weights_max, c.topk_max,
+            TIMEOUT_US)
         for name, kind in FUNCTIONS:
             setattr(table, name, kind(getattr(self, f"_{name}")))
         return table
