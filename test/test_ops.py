@@ -152,6 +152,17 @@ def test_residual(c, seed, n):
 
 @DRAWN
 @given(seed=SEED, n=WIDTH)
+def test_residual_rows(c, seed, n):
+    c.free()
+    x, y, steps, step = floats(seed, n), accumulators(seed, n), np.abs(floats(seed, n, -23, 0)) + F(2**-23), scale(seed, -23, 10)
+    x[::3] = ops.flush(-ops.dequantise(y, steps*step)*F(1 + 2**-23))[::3]
+    out    = c.put(x)
+    c.call("ops_residual_rows", out, c.put(y), c.put(steps), step, n)
+    same(ops.residual(x, ops.dequantise(y, steps*step)), c.get(out, F, n))
+
+
+@DRAWN
+@given(seed=SEED, n=WIDTH)
 def test_embed(c, seed, n):
     c.free()
     row, step = np.random.default_rng(seed).integers(-128, 128, n).astype(np.int8), scale(seed, -45, 4)
@@ -184,6 +195,19 @@ def test_activate(c, activation, seed, n):
     out                    = c.room(4*n)
     c.call("ops_activate", ACTIVATIONS.index(activation), out, c.put(gate), gate_scale, c.put(up), up_scale, n)
     same(ops.ACTIVATION[activation](gates, ups), c.get(out, F, n))
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@DRAWN
+@given(seed=SEED, n=WIDTH)
+def test_activate_rows(c, activation, seed, n):
+    c.free()
+    gate, up             = accumulators(seed, n), accumulators(seed + 1, n)
+    gate_steps, up_steps = (np.abs(floats(seed + i, n, -23, -5)) + F(2**-23) for i in range(2))
+    step                 = scale(seed, -16, 0)
+    out                  = c.room(4*n)
+    c.call("ops_activate_rows", ACTIVATIONS.index(activation), out, c.put(gate), c.put(gate_steps), c.put(up), c.put(up_steps), step, n)
+    same(ops.ACTIVATION[activation](ops.dequantise(gate, gate_steps*step), ops.dequantise(up, up_steps*step)), c.get(out, F, n))
 
 
 @DRAWN
