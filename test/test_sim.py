@@ -149,3 +149,20 @@ def test_client_that_leaves_in_the_middle_of_a_reply(port, driver):
             client.sendall(bytes([2, 255, *(MAIN_RAM_BASE//4).to_bytes(4, "big")]))
     with RemoteSoC(f"socket://localhost:{port}", FOLDER/"csr.csv", 1 << 17, CONFIG) as remote:
         test_matmul_equals_numpy(RemoteDriver(remote))
+
+# Other memories -----------------------------------------------------------------------------------
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("bits", (16, 128))
+def test_memory_of_another_width(bits):
+    """LiteDRAM converts the lanes' ports; a trace is written on the way."""
+    folder, number = ROOT/"build"/f"sim-test-{bits}", free_port()
+    options = ["--cpu-type", "None", "--sdram-data-width", str(bits), "--uart-tcp-port", str(number), "--trace", "--trace-end", "1e9"]
+    with Running(build(folder, *options)) as simulation:
+        simulation.wait_for(f"UART at socket://localhost:{number}", 60)
+        with RemoteSoC(f"socket://localhost:{number}", folder/"csr.csv", 1 << 17, CONFIG) as remote:
+            test_matmul_equals_numpy(RemoteDriver(remote))
+            test_attention_equals_numpy(RemoteDriver(remote))
+    assert "$enddefinitions" in (folder/"gateware"/"sim.vcd").read_text(errors="replace")
