@@ -15,6 +15,8 @@ import sys
 import termios
 import textwrap
 
+from model import progress
+
 # Words --------------------------------------------------------------------------------------------
 
 
@@ -66,13 +68,13 @@ def wrap(text, stream):
     """The text with lines that fit the terminal."""
     if not stream.isatty():
         return text
-    width = shutil.get_terminal_size().columns - 1
+    width = max(shutil.get_terminal_size().columns - 1, 1)
     return "\n".join(textwrap.fill(line, width, subsequent_indent=" "*(len(line) - len(line.lstrip()))) for line in text.split("\n"))
 
 
 def dim(text, stream):
-    """The text in grey, on a terminal."""
-    return f"\x1b[2m{text}\x1b[0m" if stream.isatty() else text
+    """The text in grey, on a terminal that has it."""
+    return f"\x1b[2m{text}\x1b[0m" if progress.terminal(stream) else text
 
 # Lines --------------------------------------------------------------------------------------------
 

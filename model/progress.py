@@ -7,10 +7,16 @@
 """Progress of what takes long: one line that is rewritten on a terminal, one line per stage elsewhere. Standard library only."""
 
 import contextlib
+import os
 import shutil
 import sys
 import threading
 import time
+
+
+def terminal(stream):
+    """Whether `stream` is a terminal that understands more than text."""
+    return stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
 class Progress:
@@ -20,7 +26,7 @@ class Progress:
 
     def __init__(self, stream=None):
         self.stream  = stream or sys.stderr
-        self.live    = self.stream.isatty()
+        self.live    = terminal(self.stream)
         self.start   = time.monotonic()
         self.stage   = None
         self._share  = ""

@@ -25,6 +25,7 @@ from host.conversation import HALF, Conversation, TextStream, Vocabulary
 from host.pack import pack
 from model.environment import ROOT
 from model.image import IMAGE_HEADER, read_image
+from model.progress import Progress
 from model.sampling import SamplingSettings
 from tiny_checkpoint import tokenizer, write_checkpoint
 
@@ -246,6 +247,24 @@ def test_words_wrap_on_a_terminal():
         words.write(piece)
     words.end()
     assert stream.getvalue() == f"Once upon a time there\nwas\n{'x'*100}\nend\n"
+
+def test_any_terminal(monkeypatch):
+    """A terminal of any width, and one that knows no sequences."""
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+    for columns in ("1", "2", "3", "80"):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert "".join(terminal.wrap(chat.HELP, Terminal()).split()) == "".join(chat.HELP.split())
+        words = terminal.Words(Terminal())
+        words.write("Once upon a time")
+        words.end()
+        assert words.stream.getvalue().split() == "Once upon a time".split()
+    for name, shown in (("xterm", "\x1b[2mx\x1b[0m"), ("dumb", "x")):
+        monkeypatch.setenv("TERM", name)
+        stream = Terminal()
+        Progress(stream).show("packing")
+        assert terminal.dim("x", stream) == shown and ("\x1b" in stream.getvalue()) == (name == "xterm")
 
 # Errors -------------------------------------------------------------------------------------------
 

@@ -117,7 +117,7 @@ def test_ctrl_c_on_a_terminal(tmp_path):
     pack(write_checkpoint(tmp_path/"long", max_position_embeddings=4096), tmp_path/"long.tern")
     master, slave = pty.openpty()
     process = subprocess.Popen([*CHAT, "--pl", "none", "--model", str(tmp_path/"long.tern"), "--greedy"], stdin=slave, stdout=slave,
-        stderr=slave, env={**os.environ, "XDG_STATE_HOME": str(tmp_path), "TERM": "dumb"}, start_new_session=True)
+        stderr=slave, env={**os.environ, "XDG_STATE_HOME": str(tmp_path), "TERM": "xterm"}, start_new_session=True)
     os.close(slave)
     screen = Screen(master)
     try:
