@@ -70,16 +70,18 @@ class DescriptorFetch(LiteXModule):
         # Request: from `pointer` to the end of its cache line.
         active  = Signal()  # The end of the list has not been seen.
         waiting = Signal()  # A line is on its way.
+        room    = Signal()  # It fits, as far as is known a cycle late: one beat more may have come.
         pointer = Signal(ADDRESS_BITS)
         line    = log2_int(LINE_BEATS)
         self.fifo = fifo = ResetInserter()(stream.SyncFIFO([("data", 64)], depth))
         self.comb += [
             fifo.reset.eq(self.stop),
-            request.valid.eq(active & ~waiting & (fifo.level <= depth - LINE_BEATS)),
+            request.valid.eq(active & ~waiting & room),
             request.address.eq(pointer),
             request.len.eq(LINE_BEATS - 1 - pointer[:line]),
         ]
         self.sync += [
+            room.eq(fifo.level < depth - LINE_BEATS),
             If(request.valid & request.ready,
                 waiting.eq(1),
                 pointer.eq(Cat(Constant(0, line), pointer[line:] + 1)),

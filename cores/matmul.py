@@ -90,7 +90,7 @@ class Matmul(LiteXModule):
 
         # Control -----------------------------------------------------------------------------------
 
-        self.control = control = MatmulControl(beat, beats_max, lanes_max, topk_max, depth)
+        self.control = control = MatmulControl(beat, sink.data, beats_max, lanes_max, topk_max, depth)
         self.comb   += error.eq(control.error)
 
         # X buffer ----------------------------------------------------------------------------------

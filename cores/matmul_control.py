@@ -36,6 +36,7 @@ class MatmulControl(LiteXModule):
     """Follows the stream behind a register: ``[header][x × N][rows]``.
 
     beat        : the registered beat; taken whenever it is valid.
+    ahead       : its data, a cycle before.
     beats_max   : {format: most beats a row}; a format that is not there is refused.
     vectors_max : {format: most vectors}.
     topk_max    : longest shortlist; 0: no reductions.
@@ -44,7 +45,7 @@ class MatmulControl(LiteXModule):
     In the cycle of the beat: `x_write` (a bit a vector), `bank`, `address`, `weights` (the beat holds weights of a group that was not
     refused), `row_end`, and at a row's end `group_end`. From the cycle after the header: `is_int8`, `vectors_log2`, `reduce`, `topk`.
     """
-    def __init__(self, beat, beats_max, vectors_max, topk_max, depth):
+    def __init__(self, beat, ahead, beats_max, vectors_max, topk_max, depth):
         self.x_write      = Signal(max(vectors_max.values()))
         self.bank         = bank         = Signal(max=BANKS)
         self.address      = address      = Signal(max=max(depth, 2))
@@ -62,15 +63,25 @@ class MatmulControl(LiteXModule):
 
         header = {field.name: MATMUL_HEADER.slice(beat.data, field.name) for field in MATMUL_HEADER.fields}
 
+        # What a header's way through the states hangs on is found out on the way into the beat register.
+        magic_good, rows_given, beats_given, vectors_given = (Signal(reset_less=True, name=f"{name}_given") for name in
+            ("magic", "rows", "beats", "vectors"))
+        self.sync += [
+            magic_good.eq(MATMUL_HEADER.slice(ahead, "magic") == MATMUL_HEADER.magic),
+            rows_given.eq(MATMUL_HEADER.slice(ahead, "rows") != 0),
+            beats_given.eq(MATMUL_HEADER.slice(ahead, "beats") != 0),
+            vectors_given.eq(MATMUL_HEADER.slice(ahead, "vectors") != 0),
+        ]
+
         # Header checks -----------------------------------------------------------------------------
 
         fault = {name: Signal(name=f"fault_{name}") for name, _ in ERRORS}
         self.comb += [
-            fault["magic"].eq(header["magic"] != MATMUL_HEADER.magic),
-            fault["rows"].eq(header["rows"] == 0),
+            fault["magic"].eq(~magic_good),
+            fault["rows"].eq(~rows_given),
             Case(header["format"], {
                 **{format : [
-                    fault["beats"].eq((header["beats"] == 0) | (header["beats"] > most)),
+                    fault["beats"].eq(~beats_given | (header["beats"] > most)),
                     Case(header["vectors"], {
                         **{n: [] for n in VECTORS if n <= vectors_max[format]},
                         "default" : fault["vectors"].eq(1),
@@ -97,6 +108,10 @@ class MatmulControl(LiteXModule):
         beats_left   = Signal(MATMUL_HEADER["beats"].width)    # Of this row, or (in units of `beats`) of this vector.
         rows_left    = Signal(MATMUL_HEADER["rows"].width)
         vectors_left = Signal(MATMUL_HEADER["vectors"].width)
+        single_beat  = Signal()    # beats == 1
+        last_beat    = Signal()    # beats_left == 1, and so on: registers, so that the end of a group is known early in a cycle.
+        last_row     = Signal()
+        last_vector  = Signal()
         x_select     = Signal(len(self.x_write))
         load         = Signal()
         x_phase      = Signal()
@@ -107,11 +122,11 @@ class MatmulControl(LiteXModule):
         self.comb += [
             is_int8.eq(~is_ternary),
             wrap.eq(bank == Mux(is_ternary, BANKS - 1, INT8_BANKS - 1)),
-            end.eq((beats_left == 1) & (wrap | ~(x_phase & is_ternary))),
-            body_end.eq(end & Mux(x_phase, (vectors_left == 1) & ~has_rows, rows_left == 1)),
+            end.eq(last_beat & (wrap | ~(x_phase & is_ternary))),
+            body_end.eq(end & Mux(x_phase, last_vector & ~has_rows, last_row)),
             self.x_write.eq(x_select & Replicate(beat.valid & x_phase, len(x_select))),
             self.weights.eq(beat.valid & rows_phase & ~refused),
-            self.group_end.eq((rows_left == 1) | beat.last),
+            self.group_end.eq(last_row | beat.last),
             self.row_end.eq(self.weights & (end | beat.last)),
         ]
         self.sync += [
@@ -125,16 +140,20 @@ class MatmulControl(LiteXModule):
                 ),
                 If(wrap | ~(x_phase & is_ternary),
                     beats_left.eq(beats_left - 1),
+                    last_beat.eq(beats_left == 2),
                 ),
                 If(end,
                     bank.eq(0),
                     address.eq(0),
                     beats_left.eq(beats),
+                    last_beat.eq(single_beat),
                     If(x_phase,
                         vectors_left.eq(vectors_left - 1),
+                        last_vector.eq(vectors_left == 2),
                         x_select.eq(x_select << 1),
                     ).Else(
                         rows_left.eq(rows_left - 1),
+                        last_row.eq(rows_left == 2),
                     ),
                 ),
             ),
@@ -144,11 +163,15 @@ class MatmulControl(LiteXModule):
                 reduce.eq(header["reduce"]),
                 topk.eq(header["topk"]),
                 refused.eq(Cat(*fault.values()) != 0),
-                has_rows.eq((header["rows"] != 0)),
+                has_rows.eq(rows_given),
                 beats.eq(header["beats"]),
                 beats_left.eq(header["beats"]),
                 rows_left.eq(header["rows"]),
                 vectors_left.eq(header["vectors"]),
+                single_beat.eq(header["beats"] == 1),
+                last_beat.eq(header["beats"] == 1),
+                last_row.eq(header["rows"] == 1),
+                last_vector.eq(header["vectors"] == 1),
                 x_select.eq(1),
                 bank.eq(0),
                 address.eq(0),
@@ -159,7 +182,7 @@ class MatmulControl(LiteXModule):
 
         pulses   = {name: Signal(name=f"pulse_{name}") for name, _ in ERRORS}
         has_body = Signal()
-        self.comb += has_body.eq((header["beats"] != 0) & ((header["vectors"] != 0) | (header["rows"] != 0)))
+        self.comb += has_body.eq(beats_given & (vectors_given | rows_given))
         self.sync += error.eq(Cat(*pulses.values()))
         self.fsm   = fsm = FSM(reset_state="HEADER")
         self.comb += self.idle.eq(fsm.ongoing("HEADER") & ~beat.valid)
@@ -174,7 +197,7 @@ class MatmulControl(LiteXModule):
                     If(has_body,
                         If(beat.last,
                             pulses["truncated"].eq(1),
-                        ).Elif(header["vectors"] == 0,
+                        ).Elif(~vectors_given,
                             NextState("ROWS"),
                         ).Else(
                             NextState("X"),
@@ -192,7 +215,7 @@ class MatmulControl(LiteXModule):
         fsm.act("X",
             x_phase.eq(1),
             If(beat.valid,
-                If(end & (vectors_left == 1) & has_rows,
+                If(end & last_vector & has_rows,
                     NextState("ROWS"),
                 ),
                 *in_body,

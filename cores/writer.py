@@ -77,9 +77,9 @@ class DMAWriter(LiteXModule):
         full  = Signal(reset=1)
         push  = Signal()
         self.data   = data   = ResetInserter()(stream.SyncFIFO([("data", 64)], depth))
-        self.bursts = bursts = stream.SyncFIFO(burst_layout(), 4)
-        free        = Signal()  # Both take two more: what it lets in is counted a cycle later.
-        self.sync += free.eq((data.level < depth - 2) & (bursts.level < 2))
+        self.bursts = bursts = stream.SyncFIFO(burst_layout(), 8)
+        free        = Signal()  # Both take some more: what it lets in is counted a few cycles later.
+        self.sync += free.eq((data.level < depth - 2) & (bursts.level < 4))
         self.comb += [
             push.eq(result.valid & free & ~full & ~self.flush),
             result.ready.eq(free | full | self.flush),
@@ -107,18 +107,20 @@ class DMAWriter(LiteXModule):
         gathered = Signal()             # There is at least one.
         close    = Signal()             # The block is full or the group ends.
         expire   = Signal()             # Nothing came for a while.
+        self.formed = formed = stream.PipeValid(burst_layout())
         self.patience = timer = WaitTimer(patience)
         self.comb += [
             timer.wait.eq(gathered & ~push),
             close.eq(push & (result.last | (fill == BURST_BEATS - 1))),
             expire.eq(gathered & ~push & free & timer.done & ~self.flush),
-            bursts.sink.valid.eq(close | expire),
-            bursts.sink.address.eq(Cat(offset, block)),
+            formed.sink.valid.eq(close | expire),
+            formed.sink.address.eq(Cat(offset, block)),
             If(close,
-                bursts.sink.len.eq(fill - offset),
+                formed.sink.len.eq(fill - offset),
             ).Else(
-                bursts.sink.len.eq(fill - offset - 1),
+                formed.sink.len.eq(fill - offset - 1),
             ),
+            formed.source.connect(bursts.sink),
         ]
         self.sync += [
             If(push,
@@ -197,7 +199,7 @@ class DMAWriter(LiteXModule):
             b.ready.eq(1),
             lengths.source.ready.eq(b.valid),
             response_error.eq(b.valid & (b.resp != RESP_OKAY) & ~self.flush),
-            self.drained.eq(~lengths.source.valid & ~bursts.source.valid),
+            self.drained.eq(~lengths.source.valid & ~bursts.source.valid & ~formed.source.valid),
             self.idle.eq(self.drained & ~gathered & ~result.valid),
         ]
         failed = Signal()

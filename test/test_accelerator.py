@@ -11,9 +11,7 @@ import pytest
 
 from dataclasses import replace
 
-from model.stream import (
-    BEAT_BYTES, FORMAT_INT8, FORMAT_TERNARY, K_HEADER, MATMUL_HEADER, QUERY_HEADER, REDUCE_NONE, V_HEADER, row_beats, x_beats,
-)
+from model.stream import FORMAT_INT8, FORMAT_TERNARY
 from soc.accelerator import CORES, IDENTITY, VERSION, AcceleratorConfig
 from soc.virtual.driver import Driver
 from soc.virtual.pl import MemoryParameters, RtlPL
@@ -205,25 +203,6 @@ def noise(bench, beats):
     return [int(word) for word in bench.rng.integers(0, 2**63, beats)]
 
 
-def bad_group(bench, **fields):
-    """A group with an impossible header and as many beats as it declares."""
-    header = dict(rows=3, beats=4, format=FORMAT_TERNARY, vectors=1, reduce=REDUCE_NONE) | fields
-    body   = header["vectors"]*x_beats(header["beats"], header["format"]) + header["rows"]*header["beats"]
-    return Words(bench.arena, [MATMUL_HEADER.pack(**header), *noise(bench, body)])
-
-
-@pytest.mark.parametrize("fields, error", [
-    (dict(rows=0),                     "matmul_rows"),
-    (dict(beats=row_beats(16384) + 1), "matmul_beats"),
-    (dict(vectors=2),                  "matmul_vectors"),
-])
-def test_impossible_group(bench, fields, error):
-    """Drained; the groups before and behind it are right."""
-    jobs = [bench.group(), bad_group(bench, **fields), bench.group()]
-    bench.run(0, "matmul", jobs, flags=("done", "error", error))
-    bench.run(0, "matmul", [bench.group()])
-
-
 def test_list_out_of_step(bench):
     jobs = [bench.group(), Words(bench.arena, noise(bench, 300))]
     bench.run(1, "matmul", jobs, flags=("done", "error", "matmul_magic"))
@@ -237,19 +216,6 @@ def test_truncated_group(bench):
     outcome = bench.driver.wait(0)
     assert outcome.flags == {"done", "error", "matmul_truncated"}
     bench.run(0, "matmul", [bench.group()])
-
-
-def test_impossible_head(bench):
-    shape = dict(rows=4, beats=17, queries=1, buffer=1)
-    key   = [K_HEADER.pack(**shape), QUERY_HEADER.pack(multiplier=1, length=4), *noise(bench, 17 + 4*17)]
-    value = [V_HEADER.pack(**shape), *noise(bench, 4*17)]
-    good  = bench.heads(2, rows=30, head_dim=64)
-    jobs  = [good[0], Words(bench.arena, key + value), good[1]]
-    pieces = good[0].key_pieces + good[0].value_pieces + jobs[1].pieces + good[1].key_pieces + good[1].value_pieces
-    target, expected = bench.start(0, "attention", jobs, pieces)
-    outcome = bench.driver.wait(0)
-    assert {"done", "error", "attention_beats"} <= outcome.flags
-    bench.check(target, expected)
 
 
 def test_abort_within_a_group(bench):
