@@ -11,7 +11,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from bench import head as bench
+from bench import head as bench, head_gateware
 from equal_bits import board_logits, first_difference, numpy_logits
 from firmware_builds import BUILDS, firmware_build
 from firmware_engine import ERROR_PL, ERROR_SHORTLIST, OK, TOKEN, Engine
@@ -139,6 +139,12 @@ def test_bench(tmp_path):
     assert rows["int8 head: choice of the int8 head"].ours == 100
     assert rows["hybrid head, 2 rows by 3 planes: choice of the int8 head"].ours > 90
     assert rows["ternary head, 3 planes: perplexity over the int8 head's"].ours == pytest.approx(1, abs=0.1)
+
+def test_bench_on_the_gateware():
+    """Results are compared with numpy inside; a shortlist saves what it must, and its scores are cheap."""
+    rows = {row.row.removeprefix("bitnet_large.head"): row.ours for row in head_gateware.measure(vocabulary=1280)}
+    assert rows[": of that, 10 scores"] < rows[" ternary, 1 plane: time"] < rows[" hybrid, 1 plane: time"] < rows[" hybrid, 2 planes: time"]
+    assert rows[" hybrid, 2 planes: time"] < rows[" int8: time"]
 
 # Image --------------------------------------------------------------------------------------------
 

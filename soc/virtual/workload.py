@@ -10,7 +10,7 @@ import numpy as np
 
 from model import circuits
 from model.stream import (
-    BEAT_BYTES, FORMAT_TERNARY, K_HEADER, MATMUL_HEADER, QUERY_HEADER, REDUCE_NONE, V_HEADER, row_beats, x_beats,
+    BEAT_BYTES, FORMAT_TERNARY, K_HEADER, MATMUL_HEADER, QUERY_HEADER, REDUCE_NONE, REDUCE_TOPK, V_HEADER, row_beats, x_beats,
 )
 from model.trits import DECODE, TRIT_VALUES
 
@@ -48,15 +48,20 @@ class Arena:
 
 
 class Group:
-    """A matmul group of random weights: ``pieces`` to list, results of ``result_bytes`` bytes, `expected()` to compare them with."""
-    def __init__(self, arena, rng, rows, columns, format=FORMAT_TERNARY, vectors=1):
+    """A matmul group of random weights: ``pieces`` to list, results of ``result_bytes`` bytes, `expected()` to compare them with.
+
+    topk : 0, or records of a shortlist that take the place of the results (of one vector).
+    """
+    def __init__(self, arena, rng, rows, columns, format=FORMAT_TERNARY, vectors=1, topk=0):
         beats        = row_beats(columns, format)
         ternary      = format == FORMAT_TERNARY
         self.ternary = ternary
         self.packed  = rng.integers(0, TRIT_VALUES if ternary else 256, (rows, beats*BEAT_BYTES), dtype=np.uint8)
         self.x       = rng.integers(-127, 128, (vectors, x_beats(beats, format)*BEAT_BYTES), dtype=np.int8)
-        header       = MATMUL_HEADER.pack(rows=rows, beats=beats, format=format, vectors=vectors, reduce=REDUCE_NONE)
-        self.result_bytes = -(-rows*vectors*4//BEAT_BYTES)*BEAT_BYTES
+        self.topk    = topk
+        header       = MATMUL_HEADER.pack(rows=rows, beats=beats, format=format, vectors=vectors,
+            reduce=REDUCE_TOPK if topk else REDUCE_NONE, topk=topk)
+        self.result_bytes = topk*BEAT_BYTES or -(-rows*vectors*4//BEAT_BYTES)*BEAT_BYTES
         # Header and x lie together (the CPU writes both), weights stay in the image.
         head        = np.concatenate([np.array([header], dtype="<u8").view(np.uint8), self.x.reshape(-1).view(np.uint8)])
         self.pieces = [arena.put(head), arena.put(self.packed)]
@@ -66,8 +71,11 @@ class Group:
         """Results as bytes: uint8 [result_bytes]."""
         weights = DECODE[self.packed].reshape(len(self.packed), -1) if self.ternary else self.packed.view(np.int8)
         words   = np.zeros(self.result_bytes//4, dtype="<i4")
-        y       = circuits.matmul(weights, self.x).reshape(-1)
-        words[:len(y)] = y
+        y       = circuits.matmul(weights, self.x)
+        if self.topk:
+            best = circuits.reduce_rows(y, REDUCE_TOPK, self.topk)[0]
+            y    = np.stack([y[best, 0], best], axis=-1)
+        words[:y.size] = y.reshape(-1)
         return words.view(np.uint8)
 
 # Attention ----------------------------------------------------------------------------------------
