@@ -53,7 +53,7 @@ def open_transport(name, pl="rtl", image=None, **options):
     pl, image, options : of a virtual board (`soc.virtual.board.VirtualBoard`); its boot script loads the image.
     """
     kind, _, rest = name.partition(":")
-    if kind == "virtual" and not rest:
+    if name == "virtual":
         from soc.virtual.board import VirtualBoard
         return VirtualBoard(image=image, pl=pl, **options)
     if kind == "serial" and rest:

@@ -50,11 +50,20 @@ class SetupError(Exception):
 # Enter --------------------------------------------------------------------------------------------
 
 
+def _report(kind, error, trace):
+    """Ctrl-C while modules are imported is no fault that wants a traceback."""
+    if issubclass(kind, KeyboardInterrupt):
+        print(f"\n{pathlib.Path(sys.argv[0]).name}: stopped", file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, trace)
+
+
 def enter(*modules, extra=""):
     """Starts the running script again under `.venv` where this Python lacks one of `modules`.
 
     Ends the program with one line where `.venv` lacks it too; `extra` is the extra of setup.py that brings it.
     """
+    sys.excepthook = _report
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
     if not missing and sys.version_info >= OLDEST:
         return

@@ -17,7 +17,7 @@ compares our float reference with them and needs neither torch nor transformers;
 
 if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
     import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
-    from model import environment; environment.enter("torch", "transformers", "gguf", extra="oracle")
+    from model import environment; environment.enter("torch", "transformers", "gguf", extra="golden")
 
 import json
 import os

@@ -289,7 +289,7 @@ def test_wrong_images(image, tmp_path):
 
 
 def test_unknown_boards(image):
-    for board, message in (("moon", "board 'moon': must be virtual, serial:"), ("serial:", "must be"), ("virtual:2", "must be virtual"),
+    for board, message in (("moon", "board 'moon': must be virtual, serial:"), ("serial:", "must be"), ("virtual:2", "must be virtual"), ("virtual:", "must be virtual"),
         ("udp:192.168.2.99", "boards on Ethernet come later")):
         assert message in one_line(command("--model", image, "--board", board, "--prompt", "Once"))
 

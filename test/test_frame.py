@@ -7,8 +7,10 @@
 """What holds the project together: set-up, scripts under any Python, generated documents, the rooms' borders."""
 
 import ast
+import importlib.metadata
 import os
 import re
+import signal
 import subprocess
 import sys
 
@@ -25,7 +27,7 @@ ROOMS = {  # What each room may import of ours.
     "host"     : {"host", "model", "soc"},
 }
 
-TRACKED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, timeout=60).stdout.split("\n")[:-1]
+TRACKED = subprocess.run(["sh", "-c", "git ls-files"], cwd=ROOT, capture_output=True, text=True, timeout=60).stdout.split("\n")[:-1]
 PYTHON  = [ROOT/name for name in TRACKED if name.endswith(".py") and (ROOT/name).exists()] or \
     [path for room in [*ROOMS, "bench", "doc", "test"] for path in (ROOT/room).rglob("*.py")]
 
@@ -47,6 +49,28 @@ def test_rooms_import_what_they_may(room):
     breaches = [f"{path.relative_to(ROOT)}: {name}" for path in PYTHON if path.is_relative_to(ROOT/room)
         for name in imports(path) if name in ours - ROOMS[room]]
     assert breaches == []
+
+
+def test_every_package_is_in_setup():
+    """What files import, even in a function, setup.py brings: as a requirement or with an extra."""
+    name     = lambda text: re.sub(r"[-_.]+", "-", text).lower()
+    required = {name(package) for package in re.findall(r'"([\w.-]+)==', (ROOT/"setup.py").read_text())}
+    brought  = {"setuptools", "huggingface-hub"}  # By pip; by transformers.
+    ours     = {*ROOMS, "bench", "doc", "test", *(path.stem for path in PYTHON)}
+    owners   = importlib.metadata.packages_distributions()
+    lacking  = {f"{path.relative_to(ROOT)}: {module}" for path in PYTHON for module in imports(path)
+        if module not in sys.stdlib_module_names and module not in ours and not {name(o) for o in owners.get(module, [module])} & (required | brought)}
+    assert lacking == set()
+
+
+def test_extras_exist():
+    """Every extra that scripts and documents tell the user to set up."""
+    extras = set(re.findall(r'^        "(\w+)" +: ', (ROOT/"setup.py").read_text(), re.M))
+    assert "convert" in extras
+    for path in [*PYTHON, ROOT/"README.md", ROOT/"Makefile", *(ROOT/"doc").glob("*.md")]:
+        text = path.read_text()
+        for extra in re.findall(r'enter\(.*extra="(\w+)"', text) + re.findall(r"EXTRAS=(\w+)", text):
+            assert extra in extras, f"{path.name}: {extra}"
 
 
 def test_every_file_names_its_licence():
@@ -81,6 +105,12 @@ def test_missing_environment_is_one_line(tmp_path):
     done = subprocess.run([sys.executable, "-S", str(tmp_path/"script.py")], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr == f"script.py: needs numpy, no_such_package: run `make setup EXTRAS=train` in {tmp_path}\n"
+
+def test_ctrl_c_while_modules_load(tmp_path):
+    """A line, no traceback, and the status of a program that the signal ended."""
+    (tmp_path/"slow.py").write_text("import sys; sys.path[0] = %r\nfrom model import environment; environment.enter()\nraise KeyboardInterrupt\n" % str(ROOT))
+    done = subprocess.run([sys.executable, str(tmp_path/"slow.py")], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "\nslow.py: stopped\n")
 
 # Set-up -------------------------------------------------------------------------------------------
 
