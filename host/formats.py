@@ -34,10 +34,9 @@ from model.environment import ROOT
 from model.exact import ExactModel
 from model.image import write_image
 from model.importers import load_checkpoint
-from model.importers.assemble import check_fits, model_config
-from model.quantised import Group, Layer, QuantisedModel, quantise_checkpoint
+from model.importers.assemble import check_fits
+from model.quantised import quantise_checkpoint
 from model.reference import ReferenceModel
-from model.stream import BEAT_BYTES, FORMAT_INT8, FORMAT_TERNARY, row_beats
 from soc.virtual.board import VirtualBoard
 
 GOLDEN = ROOT/"test"/"golden"
@@ -94,29 +93,13 @@ FORMATS = (
 # The checkpoint -----------------------------------------------------------------------------------
 
 
-def outline(shape, weights="ternary"):
-    """QuantisedModel of a shape: arrays of the right sizes that take no memory."""
-    config = model_config(shape)
-    array  = lambda dtype, *size: np.broadcast_to(dtype(0), size)
-    format = FORMAT_TERNARY if weights == "ternary" else FORMAT_INT8
-    group  = lambda rows, columns: Group(array(np.uint8, rows, row_beats(columns, format)*BEAT_BYTES), columns, (),
-        None if weights == "ternary" else array(np.float32, rows))
-    gains  = {name: array(np.float32, width) for name, width in (("attn_norm", config.hidden), ("o_norm", config.q_width),
-        ("ffn_norm", config.hidden), ("down_norm", config.ffn), ("k_steps", config.kv_heads), ("v_steps", config.kv_heads))}
-    layer  = Layer(qkv=group(config.q_width + 2*config.kv_width, config.hidden), o=group(config.hidden, config.q_width),
-        gate_up=group(2*config.ffn, config.hidden), down=group(config.hidden, config.ffn), **gains)
-    table  = array(np.int8, config.vocab, config.hidden), array(np.float32, config.vocab)
-    angles = array(np.float32, config.context, config.head_dim//2)
-    return QuantisedModel(config, [layer]*config.layers, array(np.float32, config.hidden), *table, *table, angles, angles)
-
-
 def estimate(format):
     """(largest context, tokens/s at the wall, None) of the checkpoint that a format stands for; (0, None, why) where it does not fit."""
     try:
         check_fits(format.shape, format.weights, format.checkpoint)
     except ValueError as error:
         return 0, None, str(error)
-    figures = plan.report(outline(format.shape, format.weights))
+    figures = plan.report(plan.outline(format.shape, format.weights))
     return figures["context_max"], 1e3/figures["ms_at_wall"], None
 
 # Board --------------------------------------------------------------------------------------------

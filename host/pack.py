@@ -29,6 +29,7 @@ from model import calibrate
 from model.head import HEADS, with_head
 from model.image import VERSION, write_image
 from model.importers import load_checkpoint
+from model.importers.assemble import TooLarge
 from model.perplexity import load_text, perplexity_heads
 from model.progress import Progress
 from model.quantised import quantise_checkpoint
@@ -153,8 +154,12 @@ def main():
     try:
         result = pack(args.checkpoint, args.output, args.context, args.calibration, None, args.head, args.planes, args.shortlist, args.ternary,
             args.text)
-    except plan.DoesNotFit as error:
-        print("\n".join(error.lines), file=sys.stderr)
+    except ValueError as error:
+        if isinstance(error.__cause__, TooLarge):  # Refused before its tensors were read.
+            figures = plan.report(plan.outline(error.__cause__.shape, error.__cause__.weights))
+            print("\n".join(plan.memory_lines(figures, plan.CONTEXT_MIN)), file=sys.stderr)
+        elif isinstance(error, plan.DoesNotFit):
+            print("\n".join(error.lines), file=sys.stderr)
         raise
     for note in result["notes"]:
         print(f"pack.py: note: {note}", file=sys.stderr)

@@ -6,11 +6,15 @@
 
 """What a model takes: bytes that each token reads, and its place in the board's memory."""
 
+import numpy as np
+
 from host import console
 from model.head import HEADS, head_bytes
 from model.image import GROUPS, IMAGE_HEADER, LAYER_RECORD, VECTORS, aligned
+from model.importers.assemble import model_config
 from model.perplexity import head_name
-from model.stream import FORMAT_INT8, ROWS_MAX
+from model.quantised import Group, Layer, QuantisedModel
+from model.stream import BEAT_BYTES, FORMAT_INT8, FORMAT_TERNARY, ROWS_MAX, row_beats
 from soc import zynq
 
 IMAGE_ROOM  = zynq.DDR_END - zynq.IMAGE_BASE
@@ -51,7 +55,7 @@ def report(model):
     parts    = image_parts(model)
     image    = sum(parts.values())
     # The firmware takes the larger of two rooms for KV caches: behind the image, or below it.
-    room     = max(IMAGE_ROOM - image, zynq.HANDOVER_BASE - zynq.ARENA_BASE) - BUFFERS
+    room     = max(IMAGE_ROOM - image, zynq.HANDOVER_BASE - zynq.ARENA_BASE) - BUFFERS if image <= IMAGE_ROOM else 0
     weights  = sum(group.packed.nbytes for group in groups)
     return {
         "name"              : model.name,
@@ -83,6 +87,24 @@ def report(model):
 def milliseconds(count):
     """Time in which the memory gives so many bytes: no token is faster."""
     return 1e3*count/zynq.DDR_BYTES_PER_SECOND
+
+# Outline ------------------------------------------------------------------------------------------
+
+
+def outline(shape, weights="ternary"):
+    """QuantisedModel of a shape: arrays of the right sizes that take no memory."""
+    config = model_config(shape)
+    array  = lambda dtype, *size: np.broadcast_to(dtype(0), size)
+    format = FORMAT_TERNARY if weights == "ternary" else FORMAT_INT8
+    group  = lambda rows, columns: Group(array(np.uint8, rows, row_beats(columns, format)*BEAT_BYTES), columns, (),
+        None if weights == "ternary" else array(np.float32, rows))
+    gains  = {name: array(np.float32, width) for name, width in (("attn_norm", config.hidden), ("o_norm", config.q_width),
+        ("ffn_norm", config.hidden), ("down_norm", config.ffn), ("k_steps", config.kv_heads), ("v_steps", config.kv_heads))}
+    layer  = Layer(qkv=group(config.q_width + 2*config.kv_width, config.hidden), o=group(config.hidden, config.q_width),
+        gate_up=group(2*config.ffn, config.hidden), down=group(config.hidden, config.ffn), **gains)
+    table  = array(np.int8, config.vocab, config.hidden), array(np.float32, config.vocab)
+    angles = array(np.float32, config.context, config.head_dim//2)
+    return QuantisedModel(config, [layer]*config.layers, array(np.float32, config.hidden), *table, *table, angles, angles)
 
 # Memory -------------------------------------------------------------------------------------------
 

@@ -206,6 +206,17 @@ def test_refusal_shows_the_plan(tmp_path, checkpoint, monkeypatch, capsys):
     assert all(part in shown for part in ("ternary weights", "int8 embedding", "KV cache", "buffers", "room for both"))
 
 
+def test_too_large_checkpoints_are_refused_with_the_plan(tmp_path, checkpoint):
+    """A 2B model's shape: the plan, then one line with the arithmetic; nothing of its size is read or written."""
+    config = json.loads((checkpoint/"config.json").read_text())
+    (checkpoint/"config.json").write_text(json.dumps(config | {"hidden_size": 2560, "intermediate_size": 6912, "num_hidden_layers": 30,
+        "num_attention_heads": 20, "num_key_value_heads": 5, "vocab_size": 128256}))
+    status, _, err = pack(checkpoint, "-o", tmp_path/"m.tern")
+    assert status == 1 and "together 711 MiB" in err.splitlines()[-1]
+    assert [line.split("  ")[1] for line in err.splitlines()[2:-1]] == ["ternary weights", "int8 embedding", "norms, steps, angles",
+        "tokenizer, template", "image", "KV cache", "buffers", "room for both"]
+
+
 def test_contexts_are_bounded_by_the_attention_core(tmp_path, checkpoint):
     write_checkpoint(checkpoint, max_position_embeddings=4096)
     assert packer.pack(checkpoint, tmp_path/"m.tern")["context_max"] == 2048

@@ -52,17 +52,24 @@ def check_numbers(shape):
             raise ValueError(f"{name} = {shape[name]!r}: must be a positive whole number")
 
 
+class TooLarge(ValueError):
+    """A checkpoint of `shape` whose image, with matrices of `weights`, no board's memory holds."""
+    def __init__(self, text, shape, weights):
+        super().__init__(text)
+        self.shape, self.weights = shape, weights
+
+
 def check_fits(shape, weights, name):
-    """ValueError with the arithmetic where the board cannot hold the image, whatever the context."""
+    """TooLarge with the arithmetic where the board cannot hold the image, whatever the context."""
     per_beat = TERNARY_PER_BEAT if weights == "ternary" else INT8_PER_BEAT
     body     = shape["layers"]*sum(rows*-(-columns//per_beat)*BEAT_BYTES for rows, columns in matrix_shapes(shape).values())
     table    = shape["vocab"]*shape["hidden"]
     tables   = table if shape["tied"] else 2*table
     if body + tables > IMAGE_LIMIT:
         mib = lambda size: f"{size/2**20:,.0f} MiB"
-        raise ValueError(f"{name} does not fit: {shape['layers']} layers take {mib(body)} of {weights} weights, int8 "
+        raise TooLarge(f"{name} does not fit: {shape['layers']} layers take {mib(body)} of {weights} weights, int8 "
             f"{'embedding (also the head)' if shape['tied'] else 'embedding and head'} of {shape['vocab']:,} x {shape['hidden']:,} take "
-            f"{mib(tables)}, together {mib(body + tables)}; the board holds {mib(IMAGE_LIMIT)}")
+            f"{mib(tables)}, together {mib(body + tables)}; the board holds {mib(IMAGE_LIMIT)}", shape, weights)
 
 
 def model_config(shape):

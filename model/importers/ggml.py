@@ -212,5 +212,5 @@ def load_gguf(path, progress=None):
             name = sorted(reader.unread)[0]
             raise ValueError(f"tensor {name} has no place in a model of architecture {arch!r} ({len(reader.unread)} such tensors)")
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise ValueError(f"{path}: {error}") from error
     return checkpoint

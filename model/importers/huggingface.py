@@ -262,7 +262,7 @@ def load_huggingface(folder, progress=None):
             eos  = eos,
             quantised_activations = quantisation.method is not None)
     except ValueError as error:
-        raise ValueError(str(error) if str(error).startswith(str(folder)) else f"{folder}: {error}") from None
+        raise ValueError(str(error) if str(error).startswith(str(folder)) else f"{folder}: {error}") from error
     unknown = sorted(name for name in tensors.unread if name not in TABLES.values() and not name.endswith(IGNORED))
     if unknown:
         raise ValueError(f"{folder}: tensor {unknown[0]} has no place in a {architecture} ({len(unknown)} such tensors)")

@@ -119,4 +119,4 @@ def load_llama2c(path, progress=None):
             eos  = EOS,
             quantised_activations = False)
     except (OSError, ValueError) as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise ValueError(f"{path}: {error}") from error
