@@ -14,9 +14,10 @@ from unicorn.arm_const import UC_ARM_REG_LR, UC_ARM_REG_PC, UC_ARM_REG_R0, UC_AR
 
 from host.device import Device, Sampling
 from host.link import LinkError
-from soc.virtual.board import BoardError, VirtualBoard
+from model.head import with_head
+from soc.virtual.board import BoardError, VirtualBoard, config_for
 from soc.virtual.cache import LINE, CacheModel
-from tiny_model import tiny_image
+from tiny_model import image_bytes, tiny_model
 
 BASE, BYTES = 0x40000, 1 << 20
 
@@ -196,15 +197,15 @@ def test_wrong_order_is_seen():
 
 
 @functools.lru_cache(maxsize=None)
-def image():
-    return tiny_image(3, context=24)[0]
+def image(head):
+    return image_bytes(with_head(tiny_model(3, context=24), head))
 
 
-def life(folder, omit=None, strict=False):
+def life(folder, head, omit=None, strict=False):
     """A board's life: upload, prompt, tokens, warm reset. Returns (what it did, maintenance calls)."""
     path = folder/"tiny.tern"
-    path.write_bytes(image())
-    board = VirtualBoard(pl="c", strict=strict)
+    path.write_bytes(image(head))
+    board = VirtualBoard(pl="c", strict=strict, config=config_for(image(head)))
     board.omit = omit
     with Device(board, silence=3) as device:
         device.upload(path)
@@ -219,19 +220,21 @@ def life(folder, omit=None, strict=False):
         return did, board.maintenance
 
 
-def test_each_maintenance_call_is_needed(tmp_path):
+@pytest.mark.parametrize("head, least", [("int8", 8), ("hybrid", 12)])
+def test_each_maintenance_call_is_needed(tmp_path, head, least):
     """Without any one of the firmware's calls the board fails: by a fault, by other bits, or by a stop."""
-    good, calls = life(tmp_path)
-    assert {name for name, _ in calls} >= {"clean", "invalidate"} and len(calls) >= 8
+    good, calls = life(tmp_path, head)
+    assert {name for name, _ in calls} >= {"clean", "invalidate"} and len(calls) >= least
     survived = []
     for site in calls:
         try:
-            if life(tmp_path, site)[0] == good:
+            if life(tmp_path, head, site)[0] == good:
                 survived.append(site)
         except (BoardError, LinkError):
             pass
     assert not survived, [(routine, hex(address)) for routine, address in survived]
 
 
-def test_strict_model_agrees(tmp_path):
-    assert life(tmp_path, strict=True)[0] == life(tmp_path)[0]
+@pytest.mark.parametrize("head", ["int8", "hybrid"])
+def test_strict_model_agrees(tmp_path, head):
+    assert life(tmp_path, head, strict=True)[0] == life(tmp_path, head)[0]
