@@ -316,5 +316,6 @@ def convert(model, board="pynqz1", strategy="streamed", batch=1, formats=tuple(F
             f"({'int8' if source.body == FORMAT_INT8 else 'ternary'} matrices, {shape.kind} head)")
     needed = image_bytes(config, source.body, shape)
     if needed > board.image_bytes:
-        raise ValueError(f"{source.name}: {needed >> 20} MiB of weights and tables; {board.title} has room for {board.image_bytes >> 20} MiB")
+        raise ValueError(f"{source.name}: {needed >> 20} MiB of weights and tables; {board.title} has room for "
+            f"{board.image_bytes >> 20} MiB")
     return Design(source.name, config, board, accelerator, min(context or CONTEXT_MAX, config.context), source.body, shape, weights)

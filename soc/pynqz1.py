@@ -105,13 +105,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     target = parser.add_argument_group("target options")
     target.add_argument("--model",      default="bitnet_b1_58-large",  help=f"Image, checkpoint or shape ({', '.join(SHAPES)}).")
-    target.add_argument("--batch",      default=1, type=int,           help=f"Vectors that share a pass over the weights ({', '.join(map(str, BATCHES))}).")
+    target.add_argument("--batch",      default=1, type=int,           help="Vectors that share a pass over the weights "
+                                                                            f"({', '.join(map(str, BATCHES))}).")
     target.add_argument("--formats",    default=",".join(FORMATS),     help=f"Weight formats of the matmul core ({', '.join(FORMATS)}).")
-    target.add_argument("--head",       default=None,                  help=f"Head ({', '.join(HEADS)}; default: the model's own, or int8 where there is int8).")
+    target.add_argument("--head",       default=None,                  help=f"Head ({', '.join(HEADS)}; default: the model's own, "
+                                                                            "or int8 where there is int8).")
     target.add_argument("--context",    default=None, type=int,        help="Positions (default: the model's, up to 2,048).")
     target.add_argument("--strategy",   default="streamed",            help=f"Where the weights stay ({', '.join(STRATEGIES)}).")
     report = parser.add_argument_group("report options")
-    report.add_argument("--report",     action="store_true",           help="Print resources, cycles, bytes and tokens per second.")
+    report.add_argument("--report",     action="store_true",           help="Print resources, cycles, bytes, tokens per second.")
     report.add_argument("--estimate",   action="store_true",           help="Cycles by formula and no synthesis: seconds instead of minutes.")
     report.add_argument("--json",       action="store_true",           help="Print the report as one JSON object.")
     builds = parser.add_argument_group("build options")

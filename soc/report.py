@@ -33,7 +33,7 @@ class Work:
     """One step of all lanes: the lists that start together.
 
     core    : "matmul" or "attention".
-    shapes  : per lane a tuple of shapes: matmul (rows, columns, format, vectors), attention (positions, head_dim, queries).
+    shapes  : per lane a tuple of shapes: matmul (rows, columns, format, vectors, topk), attention (positions, head_dim, queries).
     times   : how often a pass over all tokens of a batch has it.
     """
     name   : str
@@ -49,9 +49,9 @@ class Work:
 def _beats(core, shape):
     """(beats read, beats written) of a group or head."""
     if core == "matmul":
-        rows, columns, format, vectors = shape
+        rows, columns, format, vectors, topk = shape
         beats = row_beats(columns, format)
-        return 1 + vectors*x_beats(beats, format) + rows*beats, -(-rows*vectors//2)
+        return 1 + vectors*x_beats(beats, format) + rows*beats, topk or -(-rows*vectors//2)
     positions, head_dim, queries = shape
     beats = head_dim//BEAT_BYTES
     return 2 + queries*(1 + beats) + 2*positions*beats, queries*(head_dim + 2)//2
@@ -78,7 +78,10 @@ def matmul_work(design):
         *tables,
     ):
         vectors = a.vectors_max if format == FORMAT_TERNARY else min(a.vectors_max, INT8_VECTORS_MAX)
-        shapes  = tuple(((count, columns, format, vectors),)*(a.vectors_max//vectors) if count else () for count in _split(rows, a.ports))
+        # A shortlist leaves instead of all rows; with several vectors all rows are counted.
+        topk    = head.shortlist if name == "head" and vectors == 1 else 0
+        shapes  = tuple(((count, columns, format, vectors, min(topk, count)),)*(a.vectors_max//vectors) if count else ()
+            for count in _split(rows, a.ports))
         works.append(Work(name, "matmul", shapes, times))
     return works
 
@@ -88,7 +91,8 @@ def attention_work(design, positions):
     c, a    = design.model, design.accelerator
     queries = c.group*a.vectors_max
     passes  = [min(a.queries_max, queries - first) for first in range(0, queries, a.queries_max)]
-    shapes  = tuple(tuple((positions, c.head_dim, count) for _ in range(heads) for count in passes) for heads in _split(c.kv_heads, a.ports))
+    shapes  = tuple(tuple((positions, c.head_dim, count) for _ in range(heads) for count in passes)
+        for heads in _split(c.kv_heads, a.ports))
     return Work("attention", "attention", shapes, c.layers)
 
 # Time ---------------------------------------------------------------------------------------------
@@ -101,17 +105,21 @@ def estimate(work, design):
     return round(max(max(read for read, _ in beats), bytes*design.accelerator.clock_hz/design.board.ddr_bytes_per_second) + STEP_CYCLES)
 
 
-def simulate(works, design):
-    """Cycles of steps {name: Work} in Verilator on random data, {name: cycles}; every result is compared with numpy (RuntimeError)."""
+def simulate_outcomes(works, design):
+    """Steps {name: Work} in Verilator on random data: {name: (cycles, Outcome of each lane)}.
+
+    Cycles count from the first register access until nothing moves. Every result is compared with numpy; RuntimeError where one differs.
+    """
     from soc.virtual.driver import Driver
     from soc.virtual.pl import MemoryParameters, RtlPL
     from soc.virtual.steps import Step
     from soc.virtual.workload import Arena, Group, Head
 
     a      = design.accelerator
-    room   = max(BEAT_BYTES*sum(read + written for read, written in work.beats()) + 1024*sum(map(len, work.shapes)) for work in works.values())
+    room   = max(BEAT_BYTES*sum(read + written for read, written in work.beats()) + 1024*sum(map(len, work.shapes))
+        for work in works.values())
     pl     = RtlPL(np.zeros(room + (1 << 20), np.uint8), a, parameters=MemoryParameters(bytes_per_second=design.board.ddr_bytes_per_second))
-    cycles = {}
+    found  = {}
     for name, work in works.items():
         random, driver, arena = np.random.default_rng(1), Driver(pl), Arena(pl.memory, pl.base)
         if work.core == "matmul":
@@ -119,12 +127,17 @@ def simulate(works, design):
         else:
             step = Step.of_heads(driver, arena, [[Head(arena, random, *shape, buffer=i % 2, parameters=a.attention)
                 for i, shape in enumerate(lane)] for lane in work.shapes if lane])
-        step.run()
-        cycles[name] = step.elapsed
+        lanes = step.run()
+        found[name] = step.elapsed, lanes
     if pl.fault:
         raise RuntimeError(f"AXI rule broken: {pl.fault}")
     pl.close()
-    return cycles
+    return found
+
+
+def simulate(works, design):
+    """{name: cycles} of `simulate_outcomes`."""
+    return {name: cycles for name, (cycles, _) in simulate_outcomes(works, design).items()}
 
 # Report -------------------------------------------------------------------------------------------
 
@@ -179,8 +192,8 @@ class Report:
         m, a    = data["model"], data["accelerator"]
         lines   = [
             f"{m['name']} on {d.board.title} ({d.board.chip}), {d.board.clock_hz/1e6:g} MHz, lanes at {' and '.join(d.board.ports)}",
-            f"  model        {m['layers']} layers of {m['hidden']}, FFN {m['ffn']}, {m['heads']} heads ({m['kv_heads']} KV) of {m['head_dim']}, "
-            f"vocabulary {m['vocab']:,}, {a['head']} head",
+            f"  model        {m['layers']} layers of {m['hidden']}, FFN {m['ffn']}, {m['heads']} heads ({m['kv_heads']} KV) of "
+            f"{m['head_dim']}, vocabulary {m['vocab']:,}, {a['head']} head",
             f"  accelerator  {' and '.join(a['formats'])}, {a['vectors_max']} vector(s) a pass, rows to {a['row_weights_max']:,} weights, "
             f"{a['queries_max']} quer{'y' if a['queries_max'] == 1 else 'ies'} a pass, {a['rows_max']:,} positions",
             "",
@@ -189,11 +202,13 @@ class Report:
             lines.append(f"  {'resources (Yosys)':22}" + "".join(f"{figure.upper():>10}{'':7}" for figure in FIGURES).rstrip())
             for part in data["resources"]:
                 name = part["part"] + (f" × {part['count']}" if part["count"] > 1 else "")
-                lines.append(f"  {name:22}" + "".join(f"{part['count']*part[figure]:>10,g} {part['percent'][figure]:>4.0f} %" for figure in FIGURES))
+                lines.append(f"  {name:22}" + "".join(f"{part['count']*part[figure]:>10,g} {part['percent'][figure]:>4.0f} %"
+                    for figure in FIGURES))
             lines += [f"  {'of the chip':22}" + "".join(f"{data['capacity'][figure]:>10,}{'':7}" for figure in FIGURES).rstrip(), ""]
         source = "estimate" if self.source == "estimate" else f"cycles: {self.source}"
         lines.append(f"  {f'a token ({source})':30}{'cycles':>12}{'ms':>9}{'bytes':>14}{'of the wall':>13}{'tokens/s':>10}")
-        row = lambda name, t, speed="": f"  {name:30}{t['cycles']:>12,}{t['ms']:>9.2f}{t['bytes']:>14,}{100*t['wall_fraction']:>11.1f} %{speed:>10}"
+        row = lambda name, t, speed="": (f"  {name:30}{t['cycles']:>12,}{t['ms']:>9.2f}{t['bytes']:>14,}{100*t['wall_fraction']:>11.1f} %"
+            f"{speed:>10}").rstrip()
         lines += [row(f"  {part['part']}", part) for part in data["matmul"]["parts"]]
         lines.append(row("matmul", data["matmul"]))
         lines += [row(f"attention at {t['context']:,}", t["attention"]) for t in data["tokens"]]
@@ -219,11 +234,11 @@ def resources(design):
     return [*parts, ("DMA, registers, rest", 1, rest), ("PL", 1, whole)]
 
 
-def report(design, synthesise=True, simulate_cycles=True):
-    """The `Report` of a design."""
+def report(design, synthesise=True, simulate_cycles=True, contexts=CONTEXTS):
+    """The `Report` of a design, at those of the contexts that it holds."""
     batch    = design.accelerator.vectors_max
     parts    = {work.name: work for work in matmul_work(design)}
-    contexts = {positions: attention_work(design, positions) for positions in CONTEXTS if positions <= design.accelerator.rows_max}
+    contexts = {positions: attention_work(design, positions) for positions in contexts if positions <= design.accelerator.rows_max}
     works    = parts | contexts
     cycles   = simulate(works, design) if simulate_cycles else {name: estimate(work, design) for name, work in works.items()}
 

@@ -197,9 +197,9 @@ def test_what_cannot_run(design):
 # Report -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("batch, formats", [(1, ("ternary",)), (1, ("ternary", "int8")), (8, ("ternary", "int8"))])
-def test_bytes_are_those_of_the_work(batch, formats):
-    design = convert(ModelConfig(**(SHAPE | {"kv_heads": 1})), batch=batch, formats=formats)
+@pytest.mark.parametrize("batch, head", [(1, "ternary"), (1, "int8"), (1, "hybrid"), (8, "int8")])
+def test_bytes_are_those_of_the_work(batch, head):
+    design = convert(ModelConfig(**(SHAPE | {"kv_heads": 1, "vocab": 512})), batch=batch, head=head)
     random = np.random.default_rng(1)
     for work in (*matmul_work(design), attention_work(design, 24)):
         kind = Group if work.core == "matmul" else Head
