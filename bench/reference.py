@@ -229,6 +229,8 @@ def main():
                 rows += resources.measure(design)[0]
     except (ValueError, RuntimeError, OSError) as error:
         sys.exit(f"reference.py: {error}")
+    except KeyboardInterrupt:
+        sys.exit("reference.py: stopped")
     show(rows, args.json)
 
 

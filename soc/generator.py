@@ -304,6 +304,8 @@ def convert(model, board="pynqz1", strategy="streamed", batch=1, formats=tuple(F
         raise ValueError(f"context {context!r}: must be a positive whole number")
     source  = _source(model)
     config  = source.config
+    if context is not None and context > config.context:
+        raise ValueError(f"context {context}: {source.name} has {config.context} positions")
     weights = source.load
     shape   = source.head
     if head is not None or shape is None:

