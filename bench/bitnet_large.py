@@ -26,13 +26,15 @@ import sys
 import numpy as np
 
 from bench.table import Row, parser, show
+from model.shapes import SHAPES
 from soc.accelerator import AcceleratorConfig
 from soc.virtual.driver import Driver
 from soc.virtual.pl import OCM_BASE, OCM_BYTES, RtlPL
 from soc.virtual.steps import Step
 from soc.virtual.workload import Arena, Group, Head
 
-HIDDEN, FFN, LAYERS, HEADS, HEAD_DIM, VOCABULARY = 1536, 4096, 24, 16, 96, 32002
+HIDDEN, FFN, LAYERS, HEADS, HEAD_DIM, VOCABULARY = (getattr(SHAPES["bitnet_b1_58-large"], name)
+    for name in ("hidden", "ffn", "layers", "heads", "head_dim", "vocab"))
 
 # (rows, columns) of a layer's matmul groups.
 LAYER = ((3*HIDDEN, HIDDEN), (HIDDEN, HIDDEN), (2*FFN, HIDDEN), (HIDDEN, FFN))
@@ -117,6 +119,7 @@ def measure_batch(progress=lambda text: None):
 
 
 def measure(progress=lambda text: None):
+    """All rows."""
     pl   = RtlPL(np.zeros(SIZE, dtype=np.uint8), AcceleratorConfig(), ocm=np.zeros(OCM_BYTES, dtype=np.uint8))
     rows = []
     for suffix, on_chip in (("", False), ("_ocm", True)):
@@ -129,7 +132,7 @@ def measure(progress=lambda text: None):
         ]
     if pl.fault:
         raise RuntimeError(f"AXI rule broken: {pl.fault}")
-    return rows
+    return rows + measure_batch(progress)
 
 
 def main():
@@ -140,7 +143,7 @@ def main():
     def progress(text):
         if not args.json:
             print(f"{text} …", file=sys.stderr)
-    show(([] if args.batch else measure(progress)) + measure_batch(progress), args.json)
+    show((measure_batch if args.batch else measure)(progress), args.json)
 
 
 if __name__ == "__main__":

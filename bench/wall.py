@@ -65,10 +65,11 @@ def attention_layer(pl, rows):
 
 
 def fractions(outcomes, pl):
-    """(beats accepted of those that the ports could carry, bytes of the wall) from the doorbell to the last acknowledged result."""
+    """(beats accepted of those that the ports could carry, bytes of the wall, GB/s) from the doorbell to the last acknowledged result."""
     beats  = sum(outcome.beats for outcome in outcomes)
     cycles = max(outcome.cycles for outcome in outcomes)
-    return beats/(len(outcomes)*cycles), 8*beats/(cycles/pl.config.clock_hz*DDR_BYTES_PER_SECOND)
+    speed  = 8*beats*pl.config.clock_hz/cycles
+    return beats/(len(outcomes)*cycles), speed/DDR_BYTES_PER_SECOND, speed/1e9
 
 
 def measure(progress=lambda text: None):
@@ -84,14 +85,16 @@ def measure(progress=lambda text: None):
     pl = RtlPL(memory, config)
     rows.append(Row("probe.two_ports_125mhz_gbps", "GB/s", 2.000, probe_slope(pl, 2)/1e9))
     progress("matmul")
-    beats, wall = fractions(matmul_layer(pl), pl)
+    beats, wall, speed = fractions(matmul_layer(pl), pl)
     rows.append(Row("matmul.layer_beats", "of the ports' beats", None,  beats))
     rows.append(Row("matmul.layer_wall",  "of the wall",         0.959, wall))
-    for context, reference in ((64, None), (512, 0.932)):
+    rows.append(Row("matmul.layer_gbps",  "GB/s",                None,  speed))
+    for context, reference, reference_speed in ((64, None, None), (512, 0.932, 1.872)):
         progress(f"attention at context {context}")
-        beats, wall = fractions(attention_layer(pl, context), pl)
-        rows.append(Row(f"attention.layer_{context}_beats", "of the ports' beats", None,      beats))
-        rows.append(Row(f"attention.layer_{context}_wall",  "of the wall",         reference, wall))
+        beats, wall, speed = fractions(attention_layer(pl, context), pl)
+        rows.append(Row(f"attention.layer_{context}_beats", "of the ports' beats", None,            beats))
+        rows.append(Row(f"attention.layer_{context}_wall",  "of the wall",         reference,       wall))
+        rows.append(Row(f"attention.layer_{context}_gbps",  "GB/s",                reference_speed, speed))
     if pl.fault:
         raise RuntimeError(f"AXI rule broken: {pl.fault}")
     return rows

@@ -171,7 +171,9 @@ class RowReducer(LiteXModule):
         ]
         self.sync += better.eq(challenge > worst)  # Rows come in order: an equal value is not better.
         self.fsm   = fsm = FSM(reset_state="SWEEP")
-        self.comb += self.idle.eq((fsm.ongoing("SWEEP") | fsm.ongoing("COLLECT")) & ~waiting)
+        calm       = Signal()  # No entry moved in the cycle before: the state itself would be a long path to the row FIFO.
+        self.sync += calm.eq(fsm.ongoing("SWEEP") | fsm.ongoing("COLLECT"))
+        self.comb += self.idle.eq(calm & ~waiting)
 
         # After a reset no entry of an abandoned group may be left.
         fsm.act("SWEEP",

@@ -15,7 +15,6 @@ import hashlib
 import importlib.metadata
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -35,6 +34,14 @@ FFS    = ("FDRE", "FDSE", "FDCE", "FDPE")
 BRAM18 = {"RAMB18E1": 1, "RAMB36E1": 2}
 LOGIC  = {**{f"LUT{n}": 1.0 for n in range(1, 7)}, "INV": 1.0, "MUXF7": 0.3, "MUXF8": 0.3, "RAM32M": 1.0, "RAM64M": 1.0, "RAM32X1D": 1.0,
     "RAM64X1D": 1.0, "RAM128X1D": 1.0}
+
+# Memories in LUTs: each output, and the address that it is read at. The other inputs are for writing.
+RAM_READS = {**{f"DO{port}": f"ADDR{port}" for port in "ABCD"}, "DPO": "DPRA", "SPO": "A", "O": "A"}
+
+
+def _reads(output, input):
+    """Whether an output of a LUT memory follows an input without a clock edge; addresses of some cells are a pin a bit (A0, A1 …)."""
+    return input.rstrip("0123456789") == RAM_READS[output.rstrip("0123456789")]
 
 # Netlist ------------------------------------------------------------------------------------------
 
@@ -93,7 +100,7 @@ class Netlist:
 
         def inputs(cell, port, index):
             for name, direction in cell["port_directions"].items():
-                if direction != "input" or cell["type"].startswith("RAM") and re.fullmatch(r"WCLK|WE|D|DI[A-D]", name):  # Written, not read.
+                if direction != "input" or cell["type"].startswith("RAM") and not _reads(port, name):
                     continue
                 for i, bit in enumerate(cell["connections"][name]):
                     if cell["type"] != "CARRY4" or i <= index:  # A carry never runs down.

@@ -8,7 +8,7 @@
 
     FDRE a ─► LUT2 ─► CARRY4 ─► CARRY4 ─► LUT3 ─► MUXF7 ─► FDRE b       2 LUTs + 1 carry chain
     FDRE a ─► LUT6 ─────────────────────────────────────► FDRE c.CE    1 LUT
-    FDRE a ─► address of RAM32M ────────────────────────► FDRE d       1 (a LUT that reads)
+    FDRE a ─► address of RAM32M ────────────────────────► FDRE d       1 (a LUT that reads; its write address leads nowhere)
 """
 
 import pytest
@@ -37,7 +37,7 @@ MODULE = {
         "b"     : cell("FDRE", C=1, D=29, Q=30),
         "lut6"  : cell("LUT6", I0=10, O=31),
         "c"     : cell("FDRE", C=1, CE=31, D=10, Q=32),
-        "ram"   : cell("RAM32M", ADDRA=[10]*5, DIA=[28]*2, WE=31, WCLK=1, DOA=[33, 34]),
+        "ram"   : cell("RAM32M", ADDRA=[10]*5, DIA=[28]*2, ADDRD=[28]*5, WE=31, WCLK=1, DOA=[33, 34]),
         "d"     : cell("FDRE", C=1, D=33, Q=35),
         "shift" : cell("SRL16E", A0="1", CLK=1, D=10, Q=36),
         "x"     : cell("RAMB36E1", DIADI=[10], QDO=[37]),
