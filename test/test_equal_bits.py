@@ -21,6 +21,12 @@ def test_every_row_is_equal(capsys):
     assert all(line.endswith("8  yes") for line in lines[2:])
 
 
+def test_hybrid_head(capsys):
+    equal_bits.main(["--tokens", "4", "--head", "hybrid", "--rows", "ARMv7 NEON", "firmware, gateware"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4 and all(line.endswith("4  yes") for line in lines[2:])
+
+
 def test_one_wrong_bit_ends_it(capsys, monkeypatch):
     right = equal_bits.row_logits
 
