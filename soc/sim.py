@@ -43,6 +43,7 @@ from soc.accelerator import AcceleratorConfig
 from soc.litedram import add_accelerator
 from soc.litex_builder import FirmwareBuilder
 from soc.litex_memory import MAIN_RAM_BASE
+from soc.litex_sim import session
 from soc.litex_sim.simulator import SimulatorError, compile_simulator, copy_modules
 from soc.verilate import VerilateError
 
@@ -50,6 +51,9 @@ ROOT           = Path(__file__).resolve().parent.parent
 SYS_CLK_FREQ   = int(1e6)      # As in litex_sim: a cycle is a microsecond of the SoC's timers.
 SDRAM_CLK_FREQ = int(100e6)    # Timing of the SDRAM.
 UARTBONE_CLOCK = int(1e9)      # The bridge gives up a request after a tenth of its "second": a host may be slow.
+SDRAM_MODULES  = sorted(name for name, item in vars(litedram_modules).items()
+    if isinstance(item, type) and getattr(item, "memtype", "") == "SDR" and hasattr(item, "nbanks"))
+SDRAM_WIDTHS   = (16, 32, 64, 128)
 PORT           = 4321
 ANALYZER_DEPTH = 512
 
@@ -137,7 +141,8 @@ def build(soc, sim_config, output_dir, **toolchain):
     folder  = Path(builder.gateware_dir)
     extra_mods, extra_mods_path = copy_modules(folder.resolve()/"extra")
     builder.build(sim_config=sim_config, run=False, extra_mods=extra_mods, extra_mods_path=extra_mods_path, **toolchain)
-    compile_simulator(folder, [file for file, *_ in soc.platform.sources if Path(file).is_absolute()])
+    sources = [file for file, *_ in soc.platform.sources if Path(file).is_absolute()]
+    compile_simulator(folder, sources, say=lambda text: print(text, flush=True))
     return folder
 
 # Arguments ----------------------------------------------------------------------------------------
@@ -154,6 +159,7 @@ def sim_args(parser):
     # Accelerator.
     parser.add_argument("--ports",            default=2,    type=int,             help="Lanes of the accelerator (1 to 4; the firmware uses 2).")
     parser.add_argument("--row-weights-max",  default=4096, type=int,             help="Longest row in weights.")
+    parser.add_argument("--topk-max",         default=0,    type=int,             help="Longest shortlist (images with a hybrid head need 256).")
     parser.add_argument("--head-dim-max",     default=64,   type=int,             help="Largest head dimension.")
     parser.add_argument("--queries-max",      default=2,    type=int,             help="Query vectors of an attention pass.")
     parser.add_argument("--rows-max",         default=512,  type=int,             help="Longest context.")
@@ -176,6 +182,7 @@ def accelerator_config(args):
     return AcceleratorConfig(
         ports           = args.ports,
         row_weights_max = args.row_weights_max,
+        topk_max        = args.topk_max,
         head_dim_max    = args.head_dim_max,
         queries_max     = args.queries_max,
         rows_max        = args.rows_max,
@@ -187,18 +194,24 @@ def parse(argv=None):
     """(parser, args): litex_sim's options and ours."""
     parser = LiteXArgumentParser(description=__doc__.splitlines()[0])
     parser.set_platform(SimPlatform)
-    parser.set_defaults(output_dir=str(ROOT/"build"/"sim"), integrated_rom_size=0, cpu_reset_address=MAIN_RAM_BASE, l2_size=0, jobs=os.cpu_count(), log_level="warning")
+    parser.set_defaults(output_dir=str(ROOT/"build"/"sim"), integrated_rom_size=0, cpu_reset_address=MAIN_RAM_BASE, l2_size=0,
+        jobs=os.cpu_count(), log_level="warning")
     sim_args(parser)
     return parser, parser.parse_args(argv)
 
 
 def simulate(parser, args):
     """Builds and runs; returns the exit status."""
-    from soc.litex_sim import session
     if args.l2_size:
         raise ValueError(f"--l2-size {args.l2_size}: must be 0, the accelerator's ports pass an L2 cache by")
+    if args.sdram_module not in SDRAM_MODULES:
+        raise ValueError(f"--sdram-module {args.sdram_module}: must be one of {', '.join(SDRAM_MODULES)}")
+    if args.sdram_data_width not in SDRAM_WIDTHS:
+        raise ValueError(f"--sdram-data-width {args.sdram_data_width}: must be one of {', '.join(map(str, SDRAM_WIDTHS))}")
     kwargs     = parser.soc_argdict
     cpu        = args.cpu_type not in (None, "None")
+    if cpu and args.cpu_type != "vexriscv":
+        raise ValueError(f"--cpu-type {args.cpu_type}: must be vexriscv, for which the firmware is built, or None")
     port       = args.uart_tcp_port if cpu or args.uart_tcp_port is not None else PORT
     sim_config = SimConfig()
     sim_config.add_clocker("sys_clk", freq_hz=SYS_CLK_FREQ)

@@ -11,6 +11,8 @@
     RemoteClient ─► litex_server ─► socket ─► serial2socket ─► UARTBone ─► registers, LiteDRAM ◄─ lanes
 """
 
+import contextlib
+import fcntl
 import socket
 import subprocess
 import sys
@@ -34,6 +36,15 @@ SHAPE  = {"ports": 1, "row_weights_max": 1024, "head_dim_max": 32, "queries_max"
 CONFIG = AcceleratorConfig(clock_hz=1e6, **SHAPE)
 
 
+@contextlib.contextmanager
+def alone(folder):
+    """Two runs of the tests at once take turns with a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder/"lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def command(folder, *options):
     """What users type for a simulator of `SHAPE` in a folder of its own."""
     shape = [word for name, value in SHAPE.items() for word in (f"--{name.replace('_', '-')}", str(value))]
@@ -49,8 +60,14 @@ def build(folder, *options):
 # Registers and memory from Python -----------------------------------------------------------------
 
 
+@pytest.fixture(scope="module", autouse=True)
+def turn():
+    with alone(FOLDER):
+        yield
+
+
 @pytest.fixture(scope="module")
-def port():
+def port(turn):
     """TCP port of the bus of a simulation that runs."""
     number = free_port()
     with Running(build(FOLDER, "--cpu-type", "None", "--with-analyzer", "--uart-tcp-port", str(number))) as simulation:
@@ -149,6 +166,21 @@ def test_client_that_leaves_in_the_middle_of_a_reply(port, driver):
             client.sendall(bytes([2, 255, *(MAIN_RAM_BASE//4).to_bytes(4, "big")]))
     with RemoteSoC(f"socket://localhost:{port}", FOLDER/"csr.csv", 1 << 17, CONFIG) as remote:
         test_matmul_equals_numpy(RemoteDriver(remote))
+
+# Refusals -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options, message", (
+    (["--cpu-type", "picorv32"],      "--cpu-type picorv32: must be vexriscv, for which the firmware is built, or None"),
+    (["--l2-size", "8192"],           "--l2-size 8192: must be 0, the accelerator's ports pass an L2 cache by"),
+    (["--sdram-data-width", "24"],    "--sdram-data-width 24: must be one of 16, 32, 64, 128"),
+    (["--sdram-module", "MT47"],      "--sdram-module MT47: must be one of "),
+    (["--rows-max", "100"],           "accelerator rows_max = 100: must be 512, 1024, 2048 or 4096"),
+    (["--cpu-type", "None", "--sdram-init", "no-such-file"], "[Errno 2] No such file or directory: 'no-such-file'"),
+))
+def test_impossible_options_are_one_line(options, message, tmp_path):
+    done = subprocess.run(command(tmp_path, *options), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith(f"sim.py: {message}"), done.stderr
 
 # Other memories -----------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from model.image import read_image
 from soc.litex_sim.remote import free_port
 from soc.litex_sim.session import load_image
 from soc.litex_sim.simulator import Running
-from test_sim import ROOT, build, command
+from test_sim import ROOT, alone, build, command
 from tiny_checkpoint import write_checkpoint
 
 FOLDER     = ROOT/"build"/"sim-test-cpu"
@@ -55,6 +55,12 @@ def tokens_printed(lines):
 
 def expected_lines(model, count):
     return [(token, zlib.crc32(logits.tobytes())) for token, logits in greedy(model, [model.bos], count)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def turn():
+    with alone(FOLDER):
+        yield
 
 # Console ------------------------------------------------------------------------------------------
 
@@ -105,7 +111,7 @@ def image(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def url(image):
+def url(image, turn):
     """Where the UART of a simulation with that image is."""
     port = free_port()
     with Running(build(FOLDER, "--ports", "2", "--image", str(image), "--uart-tcp-port", str(port))) as simulation:
