@@ -252,6 +252,16 @@ def test_resources_beside_the_chip():
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("batch, head", [(4, "int8"), (1, "hybrid")])
+def test_report_of_batches_and_shortlists(batch, head):
+    """Every result of the simulated steps is compared with numpy on the way; cycles are near the formula's."""
+    design = convert(ModelConfig(**(SHAPE | {"vocab": 2048, "ffn": 512})), batch=batch, head=head)
+    works  = {work.name: work for work in matmul_work(design)} | {"attention": attention_work(design, 128)}
+    for name, cycles in simulate(works, design).items():
+        assert cycles == pytest.approx(estimate(works[name], design), rel=0.15), name
+
+
+@pytest.mark.full
 def test_synthesis(design, tmp_path):
     r     = design.report(simulate=False)
     parts = {part: (count, figures) for part, count, figures in r.resources}
