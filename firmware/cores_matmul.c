@@ -113,11 +113,13 @@ static uint32_t header_errors(uint64_t header)
     if (MATMUL_HEADER_ROWS(header) == 0)
         errors |= CORES_ERROR_ROWS;
     if (format != FORMAT_TERNARY && format != FORMAT_INT8)
-        errors |= CORES_ERROR_FORMAT;
-    if (beats == 0 || beats > (format == FORMAT_TERNARY ? CORES_TERNARY_BEATS : CORES_INT8_BEATS))
-        errors |= CORES_ERROR_BEATS;
-    if ((vectors != 1 && vectors != 2 && vectors != 4 && vectors != 8) || vectors > CORES_VECTORS_MAX)
-        errors |= CORES_ERROR_VECTORS;
+        errors |= CORES_ERROR_FORMAT;  /* The format bounds the other two. */
+    else {
+        if (beats == 0 || beats > (format == FORMAT_TERNARY ? CORES_TERNARY_BEATS : CORES_INT8_BEATS))
+            errors |= CORES_ERROR_BEATS;
+        if ((vectors != 1 && vectors != 2 && vectors != 4 && vectors != 8) || vectors > CORES_VECTORS_MAX)
+            errors |= CORES_ERROR_VECTORS;
+    }
     if (reduce > REDUCE_TOPK || (reduce == REDUCE_TOPK && (topk == 0 || topk > TOPK_MAX)))
         errors |= CORES_ERROR_REDUCE;
     return errors;
