@@ -22,10 +22,12 @@ from pathlib import Path
 import pytest
 
 from model.image import write_image
+from soc import pynqz1
 from soc.accelerator import AcceleratorConfig
 from soc.generator import convert
 from soc.platforms.digilent_pynqz1 import Platform
 from soc.pynqz1 import BOARD, BaseSoC, build
+from soc.yosys import Netlist
 from tiny_model import tiny_model
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -160,6 +162,14 @@ def test_one_line_of_refusal(arguments, line):
     done = run(*arguments)
     assert done.returncode != 0 and done.stdout == ""
     assert done.stderr.splitlines()[-1].startswith(line)
+
+def test_build_says_where_it_ends(monkeypatch, capsys, tmp_path):
+    netlist = Netlist({"cells": {"a": {"type": "LUT6"}, "b": {"type": "RAMB18E1"}}, "netnames": {}})
+    monkeypatch.setattr(pynqz1, "build", lambda config, folder: (netlist, {"netlist": folder/"pynqz1.json"}))
+    monkeypatch.setattr(sys, "argv", ["pynqz1.py", "--build", "--output-dir", str(tmp_path)])
+    pynqz1.main()
+    assert capsys.readouterr().out.splitlines() == [f"netlist   {tmp_path/'pynqz1.json'}", "1 lut, 0 ff, 0 dsp, 0.5 bram36",
+        "No bitstream was written: the flow ends in the netlist."]
 
 # Netlist ------------------------------------------------------------------------------------------
 
