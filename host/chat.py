@@ -47,7 +47,7 @@ class Settings:
             self.set(name, value)
 
     def set(self, name, value):
-        """Checks and keeps a value, which may be text. Raises ValueError."""
+        """Checks and keeps a value, which may be text; returns the setting's name as it is listed. Raises ValueError."""
         name = name.replace("-", "_")
         if name not in self.values:
             raise ValueError(f"no setting {name}: there are {', '.join(self.values)}")
@@ -61,6 +61,7 @@ class Settings:
         values = {**self.values, name: value}
         self._sampling(values)
         self.values = values
+        return name
 
     @staticmethod
     def _sampling(values):
@@ -71,17 +72,21 @@ class Settings:
         settings = self._sampling(self.values)
         return settings if self.values["seed"] is not None else dataclasses.replace(settings, seed=secrets.randbelow(SEEDS))
 
+    def text(self, name):
+        """A value for people."""
+        value = self.values[name]
+        return str(value) if value is not None else "a new one for each answer" if name == "seed" else "as many as fit"
+
     def lines(self):
-        return [f"  {name:20}{'a new one for each answer' if name == 'seed' and value is None else 'as many as fit' if value is None else value}"
-            for name, value in self.values.items()]
+        return [f"  {name:20}{self.text(name)}" for name in self.values]
 
 # Figures ------------------------------------------------------------------------------------------
 
 
-def board_speed(conversation, summary):
+def board_speed(conversation, summary, *remarks):
     """The board's own speed; the virtual board's clock is an estimate where the CPU works."""
-    speed = f"{summary['board_tokens_per_s']:.0f} tok/s on the board"
-    return f"about {speed} (estimate)" if conversation.virtual else speed
+    remarks = ["estimate"]*conversation.virtual + ["CPU alone"]*(not conversation.device.identity["pl"]) + list(remarks)
+    return f"{'about '*conversation.virtual}{summary['board_tokens_per_s']:.0f} tok/s" + (f" ({', '.join(remarks)})" if remarks else "")
 
 
 def describe(device, virtual):
@@ -92,13 +97,21 @@ def describe(device, virtual):
 
 
 def statistics_line(conversation, settings):
-    """What an answer took, for people."""
+    """What an answer took, for people, in less than 80 columns. Sampling is work of the CPU: the speed says which it is for."""
     s     = conversation.summary(conversation.answer_figures)
     parts = [f"{s['tokens']} tokens"]
     if s["tokens_per_s"]:
         parts.append(f"{s['tokens_per_s']:.1f} tok/s here")
     if s["board_tokens_per_s"]:
-        parts.append(board_speed(conversation, s))
+        mode = ["sampling" if settings.temperature else "greedy"] if conversation.device.identity["pl"] else []
+        parts.append(f"board: {board_speed(conversation, s, *mode)}")
+    return " · ".join(parts)
+
+
+def details_line(conversation, settings):
+    """What else there is to know of an answer, or ""."""
+    s     = conversation.summary(conversation.answer_figures)
+    parts = []
     if s["pl_cycles_per_token"]:
         parts.append(f"{s['pl_cycles_per_token']:,.0f} PL cycles a token, {100*s['wall_fraction']:.0f} % of the memory wall")
     if settings.temperature:
@@ -106,8 +119,8 @@ def statistics_line(conversation, settings):
     return " · ".join(parts)
 
 
-def statistics(conversation):
-    """Lines of `/stats`."""
+def statistics(conversation, seed=None):
+    """Lines of `/stats`; `seed` is that of the last answer, None where nothing was drawn."""
     total = conversation.total
     s     = conversation.summary(total)
     lines = [f"  {'board':24}{describe(conversation.device, conversation.virtual)}",
@@ -118,7 +131,11 @@ def statistics(conversation):
         for part, cycles in total.pl_cycles.items():
             lines.append(f"    {part:22}{cycles/total.tokens:,.0f}")
     if s["board_tokens_per_s"]:
-        lines.append(f"  {'speed':24}{board_speed(conversation, s)}")
+        lines.append(f"  {'speed of the board':24}{board_speed(conversation, s)}")
+        if conversation.device.identity["pl"]:
+            lines.append(f"  {'':24}sampling costs CPU time that greedy (temperature 0) does not")
+    if seed is not None:
+        lines.append(f"  {'seed, last answer':24}{seed}")
     return lines
 
 # Scripted -----------------------------------------------------------------------------------------
@@ -144,7 +161,8 @@ def run_prompt(conversation, prompt, settings, as_json):
             "seed": drawn.seed if drawn.temperature else None}))
     else:
         words.end()
-        print(terminal.dim(f"[{statistics_line(conversation, drawn)}]", sys.stderr), file=sys.stderr)
+        for line in filter(None, (statistics_line(conversation, drawn), details_line(conversation, drawn))):
+            print(terminal.dim(f"[{line}]", sys.stderr), file=sys.stderr)
     return console.INTERRUPTED if interrupt.requested else 0
 
 
@@ -174,6 +192,7 @@ class Chat:
     """The interactive loop."""
     def __init__(self, conversation, settings):
         self.conversation, self.settings = conversation, settings
+        self.seed        = None  # Of the last answer.
         self.interactive = sys.stdin.isatty()
         self.usage       = ANSWERS if isinstance(conversation, Dialogue) else CONTINUES
 
@@ -215,11 +234,12 @@ class Chat:
             self.conversation.reset()
             self.note("(Forgotten.)")
         elif name == "/stats":
-            self.note("\n".join(statistics(self.conversation)))
+            self.note("\n".join(statistics(self.conversation, self.seed)))
         elif name == "/set" and not values:
             self.note("\n".join(self.settings.lines()))
         elif name == "/set" and len(values) == 2:
-            self.settings.set(*values)
+            name = self.settings.set(*values)
+            self.note(f"{name} = {self.settings.text(name)}")
         elif name == "/set":
             raise ValueError("/set takes a name and a value, for example /set temperature 0.7")
         else:
@@ -230,6 +250,7 @@ class Chat:
         """Continues the text with `line` and streams what the model adds."""
         conversation = self.conversation
         settings, words, progress = self.settings.draw(), terminal.Words(sys.stdout), Progress()
+        self.seed = settings.seed if settings.temperature else None
         with terminal.Interrupt() as interrupt:
             tokens = self.tokens(line)
             for event, text in conversation.answer(tokens, settings, self.settings.values["tokens"], lambda: interrupt.requested):
@@ -293,6 +314,19 @@ def converse(device, vocabulary, model, system, virtual):
     return Conversation(device, vocabulary, model.bos, virtual)
 
 
+def connect(args, image, progress):
+    """The device at `--board`; the virtual one holds the image."""
+    if args.board != "virtual":
+        with progress.waiting(f"connecting to {args.board}"):
+            return open_device(args.board, args.pl, None)
+    starting  = "starting the virtual board"
+    compiling = "compiling the gateware (once; about a minute)"
+    with progress.waiting(starting):
+        from soc.verilate import announced  # Migen is needed for no other board.
+        with announced(lambda compiles: progress.show(compiling if compiles else starting)):
+            return open_device(args.board, args.pl, image)
+
+
 def main():
     args     = arguments().parse_args()
     settings = Settings(**{name: getattr(args, name) for name in Settings.DEFAULTS})
@@ -310,9 +344,7 @@ def main():
         if args.prompt is not None:  # Refused before a board is started for it.
             check_length([model.bos, *vocabulary.encode(args.prompt)], model.config.context)
         virtual = args.board == "virtual"
-        with progress.waiting("starting the virtual board (the first time builds it)" if virtual else f"connecting to {args.board}"):
-            device = open_device(args.board, args.pl, image if virtual else None)
-        with device:
+        with connect(args, image, progress) as device:
             device.upload(image, lambda done, total: progress.show("loading the model", done, total))
             progress.end()
             conversation = converse(device, vocabulary, model, args.system, virtual)

@@ -80,7 +80,8 @@ class Progress:
             self.show(stage)
             late = None
         else:
-            late = threading.Timer(self.PATIENCE, self.show, (stage,))
+            before = self.stage
+            late   = threading.Timer(self.PATIENCE, lambda: self.show(stage) if self.stage == before else None)  # Unless more was said.
             late.start()
         try:
             yield

@@ -11,6 +11,7 @@ declared ``extern "C" __attribute__((visibility("default")))``. Builds are cache
 goes in; two processes may build the same design at once (the library appears by an atomic rename).
 """
 
+import contextlib
 import hashlib
 import importlib.util
 import logging
@@ -108,6 +109,23 @@ def self_contained(output):
 
 # Build --------------------------------------------------------------------------------------------
 
+_listeners = []
+
+
+@contextlib.contextmanager
+def announced(say):
+    """While it lasts, `say(True)` is called before a design is compiled, `say(False)` behind; neither for one in the cache."""
+    _listeners.append(say)
+    try:
+        yield
+    finally:
+        _listeners.remove(say)
+
+
+def _announce(compiles):
+    for say in _listeners:
+        say(compiles)
+
 
 def build(name, module_or_verilog, cpp=(), ios=None, top=None, cflags=(), trace=False):
     """Builds, or finds in the cache, the shared library of a design; returns its path.
@@ -135,6 +153,7 @@ def build(name, module_or_verilog, cpp=(), ios=None, top=None, cflags=(), trace=
         return library
 
     CACHE.mkdir(parents=True, exist_ok=True)
+    _announce(True)
     with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=CACHE) as work:
         work = Path(work)
         (work/"top.v").write_text(text)
@@ -144,6 +163,7 @@ def build(name, module_or_verilog, cpp=(), ios=None, top=None, cflags=(), trace=
         objects += _runtime(root, version, compiler, trace)
         _run([*compiler, "-shared", "-Wl,-Bsymbolic", *map(str, objects), "-lpthread", "-o", "lib.so"], work)
         os.replace(work/"lib.so", library)
+    _announce(False)
     return library
 
 

@@ -27,6 +27,7 @@ from model.environment import ROOT
 from model.image import IMAGE_HEADER, read_image
 from model.progress import Progress
 from model.sampling import SamplingSettings
+from soc import verilate
 from tiny_checkpoint import tokenizer, write_checkpoint
 
 # Helpers ------------------------------------------------------------------------------------------
@@ -146,7 +147,23 @@ def test_without_cycles_nothing_is_claimed(image):
     talk.device.identity["pl"] = 1
     assert talk.summary(talk.answer_figures)["board_tokens_per_s"] is None
     line = chat.statistics_line(talk, GREEDY)
-    assert line.startswith("2 tokens") and "PL" not in line and "wall" not in line and "board" not in line
+    assert line.startswith("2 tokens") and "board" not in line and chat.details_line(talk, GREEDY) == ""
+
+
+def test_statistics_of_an_answer(image):
+    """One line of 80 columns that says what the board's speed is for; the virtual board's is an estimate."""
+    talk = conversation(image, cycles=50_000)
+    list(talk.answer(talk.encode("Once"), GREEDY, 4))
+    figures = talk.answer_figures
+    figures.tokens, figures.seconds, figures.board_seconds = 4096, 4096/123.4, 4096/1234
+    talk.virtual, talk.device.identity["pl"] = True, 1
+    sampled = SamplingSettings(temperature=0.8, seed=7)
+    assert chat.statistics_line(talk, GREEDY) == "4096 tokens · 123.4 tok/s here · board: about 1234 tok/s (estimate, greedy)"
+    assert chat.statistics_line(talk, sampled).endswith("(estimate, sampling)") and len(chat.statistics_line(talk, sampled)) <= 78
+    assert "seed 7" in chat.details_line(talk, sampled) and "seed" not in chat.details_line(talk, GREEDY)
+    talk.device.identity["pl"] = 0
+    assert chat.statistics_line(talk, sampled).endswith("board: about 1234 tok/s (estimate, CPU alone)")
+    assert any("7" in line and "seed" in line for line in chat.statistics(talk, 7))
 
 # Settings -----------------------------------------------------------------------------------------
 
@@ -155,6 +172,7 @@ def test_settings():
     settings = Settings()
     settings.set("top-k", "40")
     settings.set("seed", "7")
+    assert settings.set("top-k", "40") == "top_k" and settings.text("top_k") == "40"
     assert settings.draw() == SamplingSettings(temperature=0.8, top_k=40, top_p=0.95, seed=7) == settings.draw()
     settings.set("seed", "auto")
     assert settings.draw().seed != settings.draw().seed
@@ -195,9 +213,25 @@ def test_piped_lines(run):
     status, out, _ = run("--tokens", 3, "--greedy", stdin="Once\n/stats\n/set\n/help\n/reset\n\n/quit\nnever\n")
     assert status == 0 and "3 of 64" not in out and "5 of 64 positions used" not in out.split("/help")[1]
     assert "temperature         0" in out and "/set NAME VALUE" in out and "(Forgotten.)" in out and out.count("3 tokens") >= 2
+    status, out, _ = run(stdin="/set temperature 0.7\n/set top-k 40\n/set seed auto\n")
+    assert status == 0 and out.splitlines() == ["temperature = 0.7", "top_k = 40", "seed = a new one for each answer"]
     status, _, err = run(stdin="/sing\n")
     assert status == 1 and err.endswith("chat.py: no command /sing: there are /help, /quit, /reset, /set, /stats\n")
     assert run(stdin="/set temperature\n")[2].endswith("for example /set temperature 0.7\n")
+
+def test_start_says_what_takes_long(run, image, monkeypatch):
+    """The gateware is only said to be compiled where it is."""
+    compiling = "compiling the gateware (once; about a minute)"
+    assert compiling not in run("--prompt", "Once", "--tokens", 1)[2]
+
+    def start(*_):
+        verilate._announce(True)
+        verilate._announce(False)
+        return ExactDevice(image)
+    monkeypatch.setattr(chat, "open_device", start)
+    stream = io.StringIO()
+    chat.connect(chat.arguments().parse_args([]), image, Progress(stream))
+    assert stream.getvalue().splitlines() == [compiling, "starting the virtual board"]
 
 # Turns --------------------------------------------------------------------------------------------
 
