@@ -150,7 +150,7 @@ def main():
         command = [sys.executable, str(ROOT/"host"/"formats.py")]
         return subprocess.run(command + ["--json"]*args.json, timeout=FORMATS_SECONDS).returncode
     if args.checkpoint is None or args.output is None:
-        p.error("the checkpoint and -o/--output are needed")
+        p.error("the checkpoint and -o/--output are needed, for example: python host/pack.py model/zoo/stories -o stories.tern")
     try:
         result = pack(args.checkpoint, args.output, args.context, args.calibration, None, args.head, args.planes, args.shortlist, args.ternary,
             args.text)

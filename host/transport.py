@@ -6,6 +6,7 @@
 
 """Ways to a board: its serial port, and the virtual board."""
 
+import os
 import socket
 
 import serial
@@ -14,13 +15,21 @@ BAUD   = 115200
 BOARDS = "virtual, serial:DEVICE (serial:/dev/ttyUSB1) or serial:URL (serial:socket://localhost:1234)"
 
 
+def _reason(error):
+    """What the system says: pyserial's own text wraps it and names the port once more."""
+    for cause in (error, error.__context__):
+        if isinstance(cause, OSError) and cause.errno:
+            return os.strerror(cause.errno)
+    return str(error)
+
+
 class SerialTransport:
     """A serial port, or whatever pyserial takes as a URL."""
     def __init__(self, port, baud=BAUD):
         try:
             self.serial = serial.serial_for_url(port, baudrate=baud, timeout=0, write_timeout=10)
         except (serial.SerialException, ValueError, OSError) as error:
-            raise ValueError(f"serial port {port}: {getattr(error, 'strerror', None) or error}") from None
+            raise ValueError(f"serial port {port}: {_reason(error)}") from None
         line = getattr(self.serial, "_socket", None)  # Of a socket:// URL. Small frames must not wait for company.
         if line is not None:
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

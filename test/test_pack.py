@@ -172,7 +172,7 @@ def test_no_tokenizer(checkpoint, tmp_path):
 def test_arguments(checkpoint, tmp_path):
     assert "context 65: must lie in 1 … 64" in refused(checkpoint, "-o", tmp_path/"m.tern", "--context", 65)
     assert "must be a file" in refused(checkpoint, "-o", tmp_path/"none"/"m.tern")
-    assert "the checkpoint and -o/--output are needed" in refused_arguments(checkpoint)
+    assert "are needed, for example: python host/pack.py model/zoo/stories -o stories.tern" in refused_arguments(checkpoint)
     assert "4 planes: must be 1 to 3" in refused(checkpoint, "-o", tmp_path/"m.tern", "--head", "ternary", "--planes", 4)
     assert "text.txt" in refused(checkpoint, "-o", tmp_path/"m.tern", "--calibration", tmp_path/"text.txt")
 
