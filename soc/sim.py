@@ -39,6 +39,7 @@ from litex.build.parser import LiteXArgumentParser  # Behind soc_core: LiteX imp
 from litedram import modules as litedram_modules
 from litedram.phy.model import SDRAMPHYModel, sdram_module_nphases
 
+from model.progress import Progress
 from soc.accelerator import AcceleratorConfig
 from soc.litedram import add_accelerator
 from soc.litex_builder import FirmwareBuilder
@@ -135,14 +136,14 @@ class SimSoC(SoCCore):
 # Build --------------------------------------------------------------------------------------------
 
 
-def build(soc, sim_config, output_dir, **toolchain):
-    """Builds the simulator of a SoC; returns the folder to run it in (a Path)."""
+def build(soc, sim_config, output_dir, say=lambda text: None, **toolchain):
+    """Builds the simulator of a SoC; returns the folder to run it in (a Path). `say` is called with a line before it compiles."""
     builder = FirmwareBuilder(soc, output_dir=str(output_dir), csr_csv=str(Path(output_dir)/"csr.csv"))
     folder  = Path(builder.gateware_dir)
     extra_mods, extra_mods_path = copy_modules(folder.resolve()/"extra")
     builder.build(sim_config=sim_config, run=False, extra_mods=extra_mods, extra_mods_path=extra_mods_path, **toolchain)
     sources = [file for file, *_ in soc.platform.sources if Path(file).is_absolute()]
-    compile_simulator(folder, sources, say=lambda text: print(text, flush=True))
+    compile_simulator(folder, sources, say=say)
     return folder
 
 # Arguments ----------------------------------------------------------------------------------------
@@ -192,7 +193,8 @@ def accelerator_config(args):
 
 def parse(argv=None):
     """(parser, args): litex_sim's options and ours."""
-    parser = LiteXArgumentParser(description=__doc__.splitlines()[0])
+    parser = LiteXArgumentParser()
+    parser.prog, parser.description = "sim.py", __doc__.splitlines()[0]  # LiteX's class takes keywords for the program's name.
     parser.set_platform(SimPlatform)
     parser.set_defaults(output_dir=str(ROOT/"build"/"sim"), integrated_rom_size=0, cpu_reset_address=MAIN_RAM_BASE, l2_size=0,
         jobs=os.cpu_count(), log_level="warning")
@@ -233,8 +235,13 @@ def simulate(parser, args):
         sim_debug        = args.sim_debug,
         trace_reset_on   = args.trace and (float(args.trace_start) > 0 or float(args.trace_end) > 0),
     )
-    kwargs["sdram_init"] = session.memory_words(args, SimSoC, kwargs) if cpu else session.file_words(args.sdram_init)
-    folder = build(SimSoC(**kwargs), sim_config, args.output_dir, **parser.toolchain_argdict)
+    progress = Progress()
+    progress.show("preparing the SoC and its firmware" if cpu else "preparing the SoC")
+    try:
+        kwargs["sdram_init"] = session.memory_words(args, SimSoC, kwargs) if cpu else session.file_words(args.sdram_init)
+        folder = build(SimSoC(**kwargs), sim_config, args.output_dir, progress.show, **parser.toolchain_argdict)
+    finally:
+        progress.end()
     return 0 if args.build_only else session.run(folder, args, cpu)
 
 

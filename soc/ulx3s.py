@@ -75,7 +75,8 @@ def report(log):
 
 
 def main():
-    parser = LiteXArgumentParser(platform=radiona_ulx3s.Platform, description=__doc__.splitlines()[0])
+    parser = LiteXArgumentParser(platform=radiona_ulx3s.Platform)
+    parser.prog, parser.description = "ulx3s.py", __doc__.splitlines()[0]  # LiteX's class takes keywords for the program's name.
     parser.set_defaults(output_dir=str(ROOT/"build"/"ulx3s"), log_level="warning")
     parser.add_target_argument("--device",          default="LFE5U-45F",          help="FPGA (LFE5U-25F, LFE5U-45F or LFE5U-85F).")
     parser.add_target_argument("--sys-clk-freq",    default=50e6, type=float,     help="System clock frequency.")

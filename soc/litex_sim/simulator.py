@@ -70,7 +70,7 @@ def compile_simulator(folder, sources=(), name="sim", say=lambda text: None):
     """Compiles what LiteX's builder has left in `folder`; memory contents and the modules' settings are read when it runs.
 
     sources : further Verilog files of the design, which decide with those in `folder` whether there is anything to do.
-    say     : called with a line for people where it takes a while.
+    say     : called with a line for people before something is compiled.
     """
     folder  = Path(folder)
     command = ["bash", f"build_{name}.sh"]
@@ -85,7 +85,7 @@ def compile_simulator(folder, sources=(), name="sim", say=lambda text: None):
         return
     stamp.unlink(missing_ok=True)
     check_libraries()
-    say("Compiling the simulator (once; some minutes on a busy machine)")
+    say("building the simulator (once; 1 to 3 minutes)")
     try:
         done = subprocess.run(command, cwd=folder, env=_environment(folder), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, timeout=COMPILE_TIMEOUT)
