@@ -61,7 +61,8 @@ def _report(kind, error, trace):
 def enter(*modules, extra=""):
     """Starts the running script again under `.venv` where this Python lacks one of `modules`.
 
-    Ends the program with one line where `.venv` lacks it too; `extra` is the extra of setup.py that brings it.
+    Ends the program with one line where `.venv` lacks it too; `extra` is the extra of setup.py that brings it. Who asks for help
+    alone gets the script's own text then.
     """
     sys.excepthook = _report
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
@@ -70,7 +71,12 @@ def enter(*modules, extra=""):
     python = VENV/"bin"/"python"
     if python.exists() and pathlib.Path(sys.prefix).resolve() != VENV:
         os.execv(str(python), [str(python), *sys.argv])
-    sys.exit(f"{pathlib.Path(sys.argv[0]).name}: needs {', '.join(missing)}: run `make setup{extra and ' EXTRAS='}{extra}` in {ROOT}")
+    name = pathlib.Path(sys.argv[0]).name
+    line = f"needs {', '.join(missing)}: run `make setup{extra and ' EXTRAS='}{extra}` in {ROOT}"
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print(f"usage: {name} [options]\n\n{sys.modules['__main__'].__doc__ or ''}\nThe list of options {line}")
+        sys.exit(0)
+    sys.exit(f"{name}: {line}")
 
 # Make ---------------------------------------------------------------------------------------------
 
