@@ -6,7 +6,6 @@
 
 """Ways to a board: its serial port, and the virtual board."""
 
-import os
 import socket
 
 import serial
@@ -17,10 +16,7 @@ BOARDS = "virtual, serial:DEVICE (serial:/dev/ttyUSB1) or serial:URL (serial:soc
 
 def _reason(error):
     """What the system says: pyserial's own text wraps it and names the port once more."""
-    for cause in (error, error.__context__):
-        if isinstance(cause, OSError) and cause.errno:
-            return os.strerror(cause.errno)
-    return str(error)
+    return getattr(error.__context__, "strerror", None) or getattr(error, "strerror", None) or str(error)
 
 
 class SerialTransport:
