@@ -119,6 +119,11 @@ def details_line(conversation, settings):
     return " · ".join(parts)
 
 
+def figures(conversation, settings):
+    """Both lines, as they stand below an answer."""
+    return "\n".join(f"[{line}]" for line in (statistics_line(conversation, settings), details_line(conversation, settings)) if line)
+
+
 def statistics(conversation, seed=None):
     """Lines of `/stats`; `seed` is that of the last answer, None where nothing was drawn."""
     total = conversation.total
@@ -161,8 +166,7 @@ def run_prompt(conversation, prompt, settings, as_json):
             "seed": drawn.seed if drawn.temperature else None}))
     else:
         words.end()
-        for line in filter(None, (statistics_line(conversation, drawn), details_line(conversation, drawn))):
-            print(terminal.dim(f"[{line}]", sys.stderr), file=sys.stderr)
+        print(terminal.dim(figures(conversation, drawn), sys.stderr), file=sys.stderr)
     return console.INTERRUPTED if interrupt.requested else 0
 
 
@@ -261,7 +265,7 @@ class Chat:
                     words.write(text)
         progress.end()
         words.end()
-        self.note(f"[{statistics_line(conversation, settings)}]")
+        self.note(figures(conversation, settings))
         if conversation.over and conversation.ended == "eos":
             self.note("(The end. The next line starts a new text.)")
         elif conversation.over:
