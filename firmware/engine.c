@@ -35,7 +35,8 @@ uint32_t engine_init(struct engine *engine, const void *image, size_t image_byte
     engine->pl = *pl;
     if (sessions == 0 || sessions > ENGINE_SESSIONS_MAX)
         return ENGINE_ERROR_SESSION;
-    if (!reachable(pl, image, image_bytes) || !reachable(pl, arena, arena_bytes))
+    if (!reachable(pl, image, image_bytes) || !reachable(pl, arena, arena_bytes) ||
+        (pl->results_bytes && !reachable(pl, (const void *)pl->results, pl->results_bytes)))
         return ENGINE_ERROR_ALIGNMENT;
     if (image_check(image, image_bytes, image_bytes, 0) != IMAGE_OK)
         return ENGINE_ERROR_IMAGE;

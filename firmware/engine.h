@@ -48,12 +48,14 @@ enum engine_pl_status {
 struct engine_pl {
     void      *context;            /* Handed to each function. */
     uintptr_t  memory;             /* Pointer that bus address 0 stands for. */
+    uintptr_t  results;            /* Memory for results that is better than the arena's; those that do not fit go to the arena. */
     uint32_t   ports;              /* 1 or 2. */
     uint32_t   queries_max;        /* Query vectors of one attention pass. */
     uint32_t   rows_max;           /* Longest context of the attention core. */
     uint32_t   row_weights_max;    /* Longest row of the matmul core. */
     uint32_t   topk_max;           /* Longest shortlist of the matmul core; 0 without. */
     uint32_t   timeout_us;         /* A list without a new result for so long has failed. */
+    uint32_t   results_bytes;      /* Of `results`; 0: there is none. */
     void     (*start)(void *context, uint32_t port, uint32_t core, uint32_t list, uint32_t destination, uint32_t limit);
     uint32_t (*progress)(void *context, uint32_t port);  /* Bytes of results that have landed. */
     uint32_t (*status)(void *context, uint32_t port);    /* enum engine_pl_status. */

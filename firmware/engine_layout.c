@@ -113,12 +113,41 @@ static uint32_t widest(const struct engine *engine)
     return width > engine->q_width ? width : engine->q_width;
 }
 
+/* Bytes of a group's results; a shortlist's are records, then scores. */
+static uint64_t y_bytes(const struct engine *engine, uint32_t kind)
+{
+    uint32_t rows = round_up(engine->groups[kind].rows, ENGINE_LINE_ROWS);
+
+    if (kind == GROUP_HEAD && engine->shortlist.count)
+        rows = ENGINE_PORTS_MAX*ENGINE_RECORDS_ROOM;
+    return (uint64_t)rows*ENGINE_BATCH*sizeof(int32_t);
+}
+
+/* Places results: in the memory for them what fits there, first the attention's, then each group's by itself; in the arena the rest. */
+static void place_results(struct engine *engine, struct carver *arena)
+{
+    const struct image_header *h = engine->header;
+    uint64_t attention    = (uint64_t)h->heads*(h->head_dim + 2)*sizeof(int32_t), room = engine->pl.results_bytes, rest = 0;
+    struct carver results = { engine->pl.results };
+    int32_t *y, *others;
+
+    for (uint32_t port = 0; port < ENGINE_PORTS_MAX; port++)
+        engine->attention[port] = carve(ENGINE_PORTS_MAX*(attention + ENGINE_ALIGNMENT) <= room ? &results : arena, attention);
+    room -= results.next - engine->pl.results;
+    for (uint32_t kind = 0; kind < GROUPS; kind++)
+        if (y_bytes(engine, kind) > room && y_bytes(engine, kind) > rest)
+            rest = y_bytes(engine, kind);
+    y      = carve(&results, 0);
+    others = carve(arena, rest);
+    for (uint32_t kind = 0; kind < GROUPS; kind++)
+        engine->groups[kind].y = y_bytes(engine, kind) <= room ? y : others;
+}
+
 /* Places everything for a context; returns the bytes. */
 static uint64_t place(struct engine *engine, uint64_t arena, uint32_t sessions, uint32_t context)
 {
     const struct image_header *h = engine->header;
     struct carver carver = { arena };
-    uint32_t rows = 0;
     size_t record;
 
     engine->sessions = sessions;
@@ -130,10 +159,8 @@ static uint64_t place(struct engine *engine, uint64_t arena, uint32_t sessions, 
         struct engine_group *group = &engine->groups[kind];
         for (uint32_t port = 0; port < ENGINE_PORTS_MAX; port++)
             group->piece[port] = carve(&carver, BEAT_BYTES + (uint64_t)group->x_bytes*ENGINE_BATCH);
-        rows = rows > group->rows ? rows : group->rows;
     }
     if (engine->shortlist.count) {
-        rows = rows > ENGINE_PORTS_MAX*ENGINE_RECORDS_ROOM ? rows : ENGINE_PORTS_MAX*ENGINE_RECORDS_ROOM;
         for (uint32_t port = 0; port < ENGINE_PORTS_MAX; port++) {
             engine->shortlist.piece[port] = carve(&carver, BEAT_BYTES + (uint64_t)h->hidden);
             engine->shortlist.lists[port] = carve(&carver, (engine->shortlist.number[port] + 1)*(uint64_t)BEAT_BYTES);
@@ -159,9 +186,7 @@ static uint64_t place(struct engine *engine, uint64_t arena, uint32_t sessions, 
     }
 
     /* DMA writer. */
-    engine->y = carve(&carver, (uint64_t)round_up(rows, ENGINE_LINE_ROWS)*ENGINE_BATCH*sizeof(int32_t));
-    for (uint32_t port = 0; port < ENGINE_PORTS_MAX; port++)
-        engine->attention[port] = carve(&carver, (uint64_t)h->heads*(h->head_dim + 2)*sizeof(int32_t));
+    place_results(engine, &carver);
 
     /* CPU alone. */
     engine->x         = carve(&carver, (uint64_t)h->hidden*ENGINE_BATCH*sizeof(float));

@@ -37,6 +37,7 @@ struct engine_group {
     uint32_t count[ENGINE_PORTS_MAX];
     uint32_t x_bytes;
     uint8_t *piece[ENGINE_PORTS_MAX];      /* CPU writes, DMA reads: [header][x]. */
+    int32_t *y;                            /* DMA writes, CPU reads: [rows][batch], or records of the shortlist. Groups share it. */
 };
 
 /* Hybrid head: the rows that are scored exactly. */
@@ -96,7 +97,7 @@ struct engine {
     uint32_t  weight_bytes, head_bytes;    /* What the matmul lists of a token read. */
 
     /* DMA writes, CPU reads. */
-    int32_t *y;                            /* [rows][batch] of the largest group; records of the shortlist. */
+    int32_t *y;                            /* Of the group in progress. */
     int32_t *attention[ENGINE_PORTS_MAX];  /* [unit][query][head_dim numerators, denominator, maximum]. */
 
     /* CPU's own, [batch][width]. */

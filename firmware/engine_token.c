@@ -47,6 +47,7 @@ static void start_group(struct engine *engine, uint32_t part, const float *x, co
 
     engine->part = part;
     group        = engine_part_group(engine);
+    engine->y    = group->y;
     x8           = (int8_t *)group->piece[0] + BEAT_BYTES;
     if (gain) {
         ops_rms_norm(engine->normed, x, gain, engine->header->norm_eps, group->columns);

@@ -54,6 +54,8 @@ static void start(void)
     pl_init(&pl);
     if (pl.state == PL_READY) {
         pl_engine(&pl, &config.pl);
+        config.pl.results       = RESULTS_BASE;
+        config.pl.results_bytes = RESULTS_BYTES;
         console_print("PL: %s, version %u.%u, %u kHz, build %s\n", pl_state_text(pl.state), pl.version >> 16, pl.version & 0xFFFF,
                       pl.clock_hz/1000, pl.build);
     } else {

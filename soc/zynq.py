@@ -18,6 +18,13 @@ HANDOVER_BASE  = 0x07FF_F000  # Ends the part below the image.
 IMAGE_BASE     = 0x0800_0000  # The boot script loads the image here; what the image leaves free is the arena.
 DDR_END        = DDR_BYTES
 
+# On-chip memory, mapped high. The PL writes results there without taking bandwidth from the DDR; its last page is core 1's, which the
+# boot ROM has parked in it.
+OCM_BASE      = 0xFFFC_0000
+OCM_BYTES     = 256 << 10
+RESULTS_BASE  = OCM_BASE
+RESULTS_BYTES = OCM_BYTES - 4096
+
 DDR_BYTES_PER_SECOND = 2.009e9  # What two HP ports were measured to read: the wall.
 
 # Hand-over ----------------------------------------------------------------------------------------
@@ -32,7 +39,8 @@ HANDOVER = Struct("handover", "Left in the DDR by the boot script.", [
 ])
 
 STRUCTS   = (HANDOVER,)
-CONSTANTS = ("DDR_BYTES", "FIRMWARE_BASE", "FIRMWARE_LIMIT", "ARENA_BASE", "HANDOVER_BASE", "HANDOVER_MAGIC", "IMAGE_BASE", "DDR_END")
+CONSTANTS = ("DDR_BYTES", "FIRMWARE_BASE", "FIRMWARE_LIMIT", "ARENA_BASE", "HANDOVER_BASE", "HANDOVER_MAGIC", "IMAGE_BASE", "DDR_END",
+    "OCM_BASE", "OCM_BYTES", "RESULTS_BASE", "RESULTS_BYTES")
 
 # Clocks -------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from model.sampling import SamplingSettings
 
-PL_FIELDS = ("ports", "queries_max", "rows_max", "row_weights_max", "topk_max", "timeout_us")  # Behind two pointers.
+PL_FIELDS = ("ports", "queries_max", "rows_max", "row_weights_max", "topk_max", "timeout_us", "results_bytes")  # Behind three pointers.
 PARTS     = 6
 EVENT     = np.dtype([(name, "<u4") for name in ("kind", "session", "token", "position", "prompt_done", "prompt_tokens", "generated", "end",
     "error")] + [("pl_cycles", "<u4", PARTS), ("pl_bytes", "<u4"), ("microseconds", "<u4")])
@@ -42,11 +42,12 @@ class Event:
 
 
 class Engine:
-    """image: bytes. share: beats that the C cores do for one poll. pl: replaces fields of struct engine_pl.
+    """image: bytes. share: beats that the C cores do for one poll. pl: replaces fields of struct engine_pl. results_bytes: of a memory
+    for results, ``results``; 0: there is none.
 
     `error` is what engine_init returned; `polls` counts calls of engine_poll().
     """
-    def __init__(self, build, image, sessions=1, arena_bytes=8 << 20, share=2**32 - 1, pl={}):
+    def __init__(self, build, image, sessions=1, arena_bytes=8 << 20, share=2**32 - 1, pl={}, results_bytes=0):
         build.free()
         self.build, self.vocab = build, int(np.frombuffer(image, "<u4", 12)[11])
         self.image   = build.put(image)
@@ -60,8 +61,10 @@ class Engine:
         # Bus addresses are 32 bits wide: on hosts they count from the start of the memory.
         memory = 0 if build.base + len(build.memory) <= 2**32 else build.base
         build.call("cores_pl_init", cores, self.pl, memory, np.uint64(build.base - memory + len(build.memory)), share, 0)
-        start  = self.pl + 2*build.pointer_bytes
-        for name, value in pl.items():
+        self.results = build.room(results_bytes)
+        start  = self.pl + 3*build.pointer_bytes
+        build.view(start - build.pointer_bytes, np.uint32 if build.pointer_bytes == 4 else np.uint64, 1)[0] = self.results
+        for name, value in {"results_bytes": results_bytes, **pl}.items():
             build.view(start + 4*PL_FIELDS.index(name), np.uint32, 1)[0] = value
         self.error = build.call("engine_init", self.engine, self.image, len(image), self.arena, arena_bytes, sessions, self.pl) & 0xFFFFFFFF
 

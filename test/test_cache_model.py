@@ -113,6 +113,26 @@ def test_evictions_come_by_themselves_and_repeat():
 
     assert written_back(1) == written_back(1) != written_back(2) and 0 < len(written_back(1)) < 4096
 
+
+def test_a_memory_beside_the_ddr():
+    """Same rules there, under its own addresses; between both there is nothing."""
+    high  = 0xFFFC_0000
+    cache = CacheModel(BYTES, 1, high, 4096)
+    cache.arm(high + 64, 64)
+    cache.dma_high[64:128] = 7
+    cache.dma_written(high + 64, 64)
+    assert cache.cpu_read(high, 64) == 0 and (cache.cpu_high[64:128] != 7).all() and not cache.cpu.any()
+    cache.invalidate_range(high + 64, 64)
+    assert (cache.cpu_high[64:128] == 7).all() and cache.cpu_read(high + 64, 64) == 0 and cache.fault is None
+    cache.cpu_high[64] = 1
+    for address in (BYTES, high + 4096, high - 32):
+        cache.dma_written(address, 64)
+        assert cache.cpu_read(address, 64) == 0
+    cache.dma_read(high + 64, 32)
+    assert cache.fault == "the PL reads a line that the CPU has written and nobody has cleaned (line at 0xfffc0040)"
+    cache.power_cycle()
+    assert cache.cpu_high[64] == 7
+
 # Routines -----------------------------------------------------------------------------------------
 
 

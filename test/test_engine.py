@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from model.exact import ExactModel
+from model.head import with_head
 from model.sampling import Sampler, SamplingSettings
 
 from firmware_builds import BUILDS, firmware_build
 from firmware_engine import *
-from tiny_model import image_bytes, tiny_image
+from tiny_model import image_bytes, tiny_image, tiny_model
 
 TEXT   = [0, 17, 5, 99, 5, 42]
 SHAPES = {
@@ -93,6 +94,36 @@ def test_results_that_land_slowly(host, share):
     engine       = Engine(host, image, share=share)
     expect_tokens(engine, model, TEXT, 3)
     assert engine.polls > 1000
+
+
+@pytest.mark.parametrize("head", ["int8", "hybrid"])
+@pytest.mark.parametrize("ports", [1, 2])
+def test_results_in_a_memory_of_their_own(c, head, ports):
+    """Attention and groups go there as far as they fit, nothing behind its end, and the arena needs so much less."""
+    model = with_head(tiny_model(seed=7), head)
+    image = image_bytes(model)
+    used  = []
+    for bytes in (0, 512, 2048, 8192, 65536):
+        engine = Engine(c, image, pl={"ports": ports}, results_bytes=bytes + 128)
+        c.view(engine.pl + 3*c.pointer_bytes + 4*PL_FIELDS.index("results_bytes"), np.uint32, 1)[0] = bytes
+        memory    = c.view(engine.results, np.uint8, bytes + 128)
+        memory[:] = 0xA5
+        assert c.call("engine_init", engine.engine, engine.image, len(image), engine.arena, engine.arena_bytes, 1, engine.pl) == OK
+        expect_tokens(engine, model, TEXT, 3)
+        assert (memory[bytes:] == 0xA5).all()
+        arena = c.call("engine_arena_bytes", engine.image, 1, 16, engine.pl)
+        used.append((bool((memory != 0xA5).any()), arena))
+    assert [some for some, _ in used] == [False, True, True, True, True]
+    arenas = [arena for _, arena in used]
+    assert arenas[-1] < arenas[0] and sorted(arenas, reverse=True) == arenas
+
+
+def test_a_misplaced_memory_of_results_is_refused(host, tiny):
+    image, _ = tiny
+    engine   = Engine(host, image, results_bytes=4096)
+    assert engine.error == OK
+    host.view(engine.pl + 2*host.pointer_bytes, np.uint64, 1)[0] += 32
+    assert host.call("engine_init", engine.engine, engine.image, len(image), engine.arena, engine.arena_bytes, 1, engine.pl) == ERROR_ALIGNMENT
 
 
 def test_sampling_with_penalty(c, tiny):
@@ -261,7 +292,7 @@ class FailingPl:
     """Answers of a PL that breaks at its n-th list; the C cores do the rest. Host only: functions of Python stand in the struct."""
     def __init__(self, engine, at, status, landed=None):
         build = engine.build
-        start = engine.pl + 2*build.pointer_bytes + 4*len(PL_FIELDS)
+        start = engine.pl + 3*build.pointer_bytes + 4*len(PL_FIELDS)
         start = -(-start//8)*8  # As the compiler aligns pointers.
         slots = build.view(start, np.uint64, 8)
         kinds = {"start": (0, ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_uint32]*5)),

@@ -150,6 +150,7 @@ def patch(b, symbol, *words):
 LOAD_NULL   = 0xE3A00000, 0xE5900000             # mov r0, #0; ldr r0, [r0]
 JUMP_NULL   = 0xE3A00000, 0xE12FFF10             # mov r0, #0; bx r0
 LOAD_NOBODY = 0xE3A00202, 0xE5900000             # mov r0, #0x20000000; ldr r0, [r0]
+LOAD_PARKED = 0xE3E0000F, 0xE5900000             # mvn r0, #15; ldr r0, [r0]: what core 1 waits for.
 
 
 @pytest.mark.parametrize("words, text", [
@@ -158,6 +159,7 @@ LOAD_NOBODY = 0xE3A00202, 0xE5900000             # mov r0, #0x20000000; ldr r0, 
     (LOAD_NULL,          "data abort"),
     (JUMP_NULL,          "prefetch abort"),
     (LOAD_NOBODY,        "data abort"),
+    (LOAD_PARKED,        "data abort"),
 ])
 def test_exceptions_are_reported_and_stop(words, text):
     with board() as b:

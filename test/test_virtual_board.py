@@ -23,6 +23,8 @@ from host.transport import SerialTransport, open_transport
 from model.exact import ExactModel
 from soc.virtual.board import BoardError, VirtualBoard
 from soc.virtual.serve import serve
+from soc.virtual.slcr import OCM_MAP
+from soc.zynq import RESULTS_BASE, RESULTS_BYTES
 from tiny_model import tiny_image
 
 PROMPT = [2, 3, 5, 7]
@@ -73,6 +75,28 @@ def test_logits_equal_numpy(path, pl):
     assert np.array_equal(np.array([event.logits for event in sampled]).view(np.uint32), logits.view(np.uint32))
     assert events[-1].end == "length" and events[-1].position == len(PROMPT) + count - 1
     assert all(bool(event.pl_cycles) == (pl == "rtl") and event.pl_bytes > 0 and (event.seconds > 0 or pl == "c") for event in events)
+
+
+@pytest.mark.parametrize("pl", ["c", "rtl"])
+def test_results_go_to_the_on_chip_memory(path, pl):
+    """All of them, none to the DDR; not before all of its banks answer there; never to core 1's page."""
+    with VirtualBoard(path, pl) as board:
+        written, cache = [], board.cache
+
+        def hook(write, address, bytes):
+            if write:
+                written.append(address)
+            (cache.dma_written if write else cache.dma_read)(address, bytes)
+
+        board.pl.set_hook(hook)
+        with Device(board) as device:
+            assert len(tokens_of(device.generate(PROMPT, GREEDY, 2))) == 2
+        assert min(written) >= RESULTS_BASE and cache.dma_high[:RESULTS_BYTES].any() and not cache.dma_high[RESULTS_BYTES:].any()
+    board = VirtualBoard(path, pl)
+    with Device(board) as device:
+        board.slcr.registers[OCM_MAP] = 0x18
+        with pytest.raises(BoardError, match="a list has its results at 0xfffc[0-9a-f]{4}, but the on-chip memory is not mapped there"):
+            list(device.generate(PROMPT, GREEDY, 2))
 
 
 def test_rtl_cycles_repeat_and_caches_hold_in_strict_mode(path):

@@ -27,7 +27,7 @@ from soc.virtual.elf import read_elf
 from soc.virtual.mpcore import MPCore, SystemWatchdog
 from soc.virtual.slcr import SLCR, DevC
 from soc.virtual.uart import UART
-from soc.zynq import DDR_BYTES, HANDOVER, HANDOVER_BASE, HANDOVER_MAGIC, IMAGE_BASE
+from soc.zynq import DDR_BYTES, HANDOVER, HANDOVER_BASE, HANDOVER_MAGIC, IMAGE_BASE, OCM_BASE, OCM_BYTES
 
 PLS = ("rtl", "c", "none")
 
@@ -37,7 +37,6 @@ LONG_SLICE  = 20000               # For a PL that takes no time.
 POLL_CYCLES = 64                  # PL cycles that a look at a running lane costs the CPU at most.
 IDLE_POLLS  = 64                  # Looks at an empty UART, and nothing else, that make a firmware idle.
 IDLE_SECONDS = 1e-3               # That pass for it then: it can only wait.
-OCM_BASE, OCM_BYTES = 0xFFFC_0000, 0x4_0000
 
 
 class BoardError(RuntimeError):
@@ -94,6 +93,8 @@ class PLBus:
     def _doorbell(self, lane):
         board, registers = self.board, self.pl.registers
         destination, limit = (self._values.get(registers[lane + name], 0) for name in ("destination", "destination_limit"))
+        if destination >= OCM_BASE and not board.slcr.ocm_high:
+            raise BoardError(f"a list has its results at {destination:#010x}, but the on-chip memory is not mapped there")
         if lane in self._armed:
             board.cache.disarm(*self._armed[lane])
         board.cache.evict(board.evictions)
@@ -135,7 +136,7 @@ class VirtualBoard:
         data = image if image is None or isinstance(image, bytes) else self._read_file(image)
         self.strict, self.evictions, self.config = strict, evictions, config or config_for(data)
         self.elf   = read_elf(elf or build.build_elf())
-        self.cache = CacheModel(DDR_BYTES, seed)
+        self.cache = CacheModel(DDR_BYTES, seed, OCM_BASE, OCM_BYTES)
         self.pl    = self._make_pl(pl, seed)
         self.slcr, self.devc, self.uart = SLCR(), DevC(int(pl != "none")), UART(self.seconds)
         self._slice                     = FINE_SLICE if pl == "rtl" else LONG_SLICE
@@ -149,10 +150,10 @@ class VirtualBoard:
     def _make_pl(self, name, seed):
         if name == "rtl":
             from soc.virtual.pl import MemoryParameters, RtlPL
-            pl = RtlPL(self.cache.dma, self.config, parameters=MemoryParameters(seed=seed))
+            pl = RtlPL(self.cache.dma, self.config, parameters=MemoryParameters(seed=seed), ocm=self.cache.dma_high)
             pl.set_hook(self.cache.hook)
         else:
-            pl = CModelPL(self.cache.dma, build.load_host_library(), self.config)
+            pl = CModelPL(self.cache.dma, build.load_host_library(), self.config, ocm=self.cache.dma_high)
             pl.set_hook(lambda write, address, bytes: (self.cache.dma_written if write else self.cache.dma_read)(address, bytes))
         return pl
 
@@ -189,7 +190,7 @@ class VirtualBoard:
             cpu.map_device(device.BASE, device.SIZE, device)
         self.bus = PLBus(self, self.pl)
         cpu.map_device(CSR_BASE, self.bus.SIZE, self.bus)
-        cpu.map_memory(OCM_BASE, OCM_BYTES)
+        cpu.map_memory(OCM_BASE, self.cache.cpu_high)
         cpu.hook(self.elf.symbols["fault_stop"], self._fault_stop)
         for name in ("clean", "invalidate", "flush"):
             cpu.hook(self.elf.symbols[f"cache_{name}"], self._maintenance(name))

@@ -22,7 +22,8 @@
 
 struct cache {
     uint8_t *cpu, *dma, *shadow, *state;
-    uint64_t size, random;
+    uint64_t size, ddr, random;    /* Bytes: of the arrays; of those, what lies from address 0 on. The rest is the memory at `high`. */
+    uint64_t high;
     uint64_t cleaned, invalidated, read, written, evicted;  /* Lines. */
     uint32_t ranges[RANGES][2], range;
     char     fault[160];
@@ -38,7 +39,18 @@ static uint8_t poison[LINE];
 static void fail(struct cache *c, const char *what, uint64_t line)
 {
     if (!c->fault[0])
-        snprintf(c->fault, sizeof(c->fault), "%s (line at 0x%08llx)", what, (unsigned long long)(line*LINE));
+        snprintf(c->fault, sizeof(c->fault), "%s (line at 0x%08llx)", what,
+            (unsigned long long)(line*LINE < c->ddr ? line*LINE : line*LINE - c->ddr + c->high));
+}
+
+/* Where an address lies in the arrays; their end where there is no such memory. */
+static uint64_t place(const struct cache *c, uint32_t address, uint32_t bytes)
+{
+    uint64_t end = (uint64_t)address + bytes;
+
+    if (end <= c->ddr)
+        return address;
+    return address >= c->high && end - c->high <= c->size - c->ddr ? address - c->high + c->ddr : c->size;
 }
 
 static int dirty(const struct cache *c, uint64_t line)
@@ -53,9 +65,9 @@ static void check_stale(struct cache *c, uint64_t line)
         fail(c, "the CPU has written a line that the PL had written and nobody had invalidated", line);
 }
 
-static void note_range(struct cache *c, uint32_t address, uint32_t bytes)
+static void note_range(struct cache *c, uint64_t start, uint32_t bytes)
 {
-    c->ranges[c->range % RANGES][0] = address;
+    c->ranges[c->range % RANGES][0] = (uint32_t)start;
     c->ranges[c->range % RANGES][1] = bytes;
     c->range++;
 }
@@ -69,7 +81,7 @@ static uint32_t random_below(struct cache *c, uint32_t limit)
 }
 
 #define LINES(address, bytes) \
-    uint64_t first = (address)/LINE, end = ((uint64_t)(address) + (bytes) + LINE - 1)/LINE; \
+    uint64_t start = place(c, address, bytes), first = start/LINE, end = (start + (bytes) + LINE - 1)/LINE; \
     if ((bytes) == 0 || end*LINE > c->size) \
         return
 
@@ -107,7 +119,7 @@ static void invalidate_line(struct cache *c, uint64_t line)
 EXPORT void cache_clean_range(struct cache *c, uint32_t address, uint32_t bytes)
 {
     LINES(address, bytes);
-    note_range(c, address, bytes);
+    note_range(c, start, bytes);
     for (uint64_t line = first; line < end; line++)
         clean_line(c, line);
 }
@@ -137,9 +149,9 @@ EXPORT void cache_invalidate_range(struct cache *c, uint32_t address, uint32_t b
 
 EXPORT void cache_l1(struct cache *c, uint32_t address, int clean, int invalidate)
 {
-    uint64_t line = address/LINE;
+    uint64_t start = place(c, address, 1), line = start/LINE;
 
-    if (address >= c->size)
+    if (start >= c->size)
         return;
     if (clean)
         c->state[line] |= L1_CLEAN;
@@ -151,9 +163,9 @@ EXPORT void cache_l1(struct cache *c, uint32_t address, int clean, int invalidat
 
 EXPORT void cache_l2(struct cache *c, uint32_t address, int clean, int invalidate)
 {
-    uint64_t line = address/LINE;
+    uint64_t start = place(c, address, 1), line = start/LINE;
 
-    if (address >= c->size)
+    if (start >= c->size)
         return;
     if (clean && (c->state[line] & L1_CLEAN)) {
         c->state[line] &= (uint8_t)~L1_CLEAN;
@@ -183,7 +195,7 @@ EXPORT void cache_dma_read(struct cache *c, uint32_t address, uint32_t bytes)
 EXPORT void cache_arm(struct cache *c, uint32_t address, uint32_t bytes)
 {
     LINES(address, bytes);
-    note_range(c, address, bytes);
+    note_range(c, start, bytes);
     for (uint64_t line = first; line < end; line++) {
         if (c->state[line] & STALE)
             check_stale(c, line);
@@ -219,9 +231,11 @@ EXPORT void cache_dma_written(struct cache *c, uint32_t address, uint32_t bytes)
 /* 1 if a load of the CPU from [address, address + bytes) meets a stale line. */
 EXPORT int cache_cpu_read(struct cache *c, uint32_t address, uint32_t bytes)
 {
-    if ((uint64_t)address + bytes > c->size || bytes == 0)
+    uint64_t start = place(c, address, bytes);
+
+    if (start + bytes > c->size || bytes == 0)
         return 0;
-    for (uint64_t line = address/LINE; line <= (address + bytes - 1)/LINE; line++)
+    for (uint64_t line = start/LINE; line <= (start + bytes - 1)/LINE; line++)
         if (c->state[line] & STALE) {
             fail(c, "the CPU reads a line that the PL has written and nobody has invalidated", line);
             return 1;

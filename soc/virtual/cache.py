@@ -37,7 +37,7 @@ L1_OPERATIONS = {0xEE070F3A: (True, False), 0xEE070F36: (False, True), 0xEE070F3
 
 class _State(ctypes.Structure):
     _fields_ = [(name, ctypes.c_void_p) for name in ("cpu", "dma", "shadow", "state")]
-    _fields_ += [(name, ctypes.c_uint64) for name in ("bytes", "random", "cleaned", "invalidated", "read", "written", "evicted")]
+    _fields_ += [(name, ctypes.c_uint64) for name in ("bytes", "ddr", "random", "high", "cleaned", "invalidated", "read", "written", "evicted")]
     _fields_ += [("ranges", ctypes.c_uint32*128), ("range", ctypes.c_uint32), ("fault", ctypes.c_char*160)]
 
 
@@ -47,11 +47,16 @@ def _zeros(bytes):
 
 
 class CacheModel:
-    """cpu, dma : uint8 [bytes], the two views of the memory from address 0."""
-    def __init__(self, bytes, seed=1):
-        self.cpu, self.dma, self._shadow, self._lines = _zeros(bytes), _zeros(bytes), _zeros(bytes), _zeros(bytes//LINE)
+    """cpu, dma           : uint8 [bytes], the two views of the memory from address 0.
+    cpu_high, dma_high : uint8 [high_bytes], those of the memory at `high`, where there is one. It lies right behind in the same array.
+    """
+    def __init__(self, bytes, seed=1, high=0xFFFF_FFFF, high_bytes=0):
+        total = bytes + high_bytes
+        self._cpu, self._dma, self._shadow, self._lines = _zeros(total), _zeros(total), _zeros(total), _zeros(total//LINE)
+        self.cpu, self.cpu_high = self._cpu[:bytes], self._cpu[bytes:]
+        self.dma, self.dma_high = self._dma[:bytes], self._dma[bytes:]
         self._lib   = native.load(Path(__file__).with_name("cache.c"))
-        self._state = _State(*(array.ctypes.data for array in (self.cpu, self.dma, self._shadow, self._lines)), bytes, seed or 1)
+        self._state = _State(*(array.ctypes.data for array in (self._cpu, self._dma, self._shadow, self._lines)), total, bytes, seed or 1, high)
         self._self  = ctypes.byref(self._state)
         for name, count in (("clean_range", 2), ("flush_range", 2), ("invalidate_range", 2), ("l1", 3), ("l2", 3), ("dma_read", 2),
             ("dma_written", 2), ("arm", 2), ("disarm", 2), ("cpu_read", 2), ("evict", 1)):
@@ -89,11 +94,11 @@ class CacheModel:
             memory[address:address + len(data)] = data
 
     def power_cycle(self):
-        """A warm reset: the caches lose what they hold, the DDR keeps what it has."""
-        for start in range(0, len(self.dma), _BLOCK):  # What nobody has touched stays untouched: it takes no memory.
+        """A warm reset: the caches lose what they hold, memory keeps what it has."""
+        for start in range(0, len(self._dma), _BLOCK):  # What nobody has touched stays untouched: it takes no memory.
             block = slice(start, start + _BLOCK)
-            if not np.array_equal(self.cpu[block], self.dma[block]):
-                self.cpu[block] = self.dma[block]
+            if not np.array_equal(self._cpu[block], self._dma[block]):
+                self._cpu[block] = self._dma[block]
             lines = slice(start//LINE, (start + _BLOCK)//LINE)
             if self._lines[lines].any():
                 self._lines[lines] = 0

@@ -12,6 +12,7 @@ import functools
 from model.stream import BEAT_BYTES, DESCRIPTOR
 from soc.accelerator import CORES, AcceleratorConfig
 from soc.pl import PL
+from soc.zynq import OCM_BASE
 
 DESCRIPTORS_MAX = 1 << 20  # No list is longer: one that does not end is a fault.
 
@@ -36,11 +37,14 @@ class CModelPL:
 
     memory  : uint8 [bytes], what the HP ports see from address 0.
     library : the firmware's host library (ctypes.CDLL).
+    ocm     : uint8 [bytes], on-chip memory at OCM_BASE that takes results, right behind `memory` in one array. None: there is none.
     """
     fault, irq, idle = None, 0, True
 
-    def __init__(self, memory, library, config=AcceleratorConfig()):
-        self.memory, self.config = memory, config
+    def __init__(self, memory, library, config=AcceleratorConfig(), ocm=None):
+        if ocm is not None and ocm.ctypes.data != memory.ctypes.data + len(memory):
+            raise ValueError("on-chip memory: must lie right behind the other one")
+        self.memory, self.config, self.ocm = memory, config, ocm
         self.registers, self.fields, constants = _describe(config)
         self._names  = {address: name for name, address in self.registers.items()}
         self._values = {name: 0 for name in self.registers} | constants
@@ -102,7 +106,10 @@ class CModelPL:
             for address, length in self._pieces(start):
                 self._hook(False, address, length)
         counts = ctypes.addressof(self._counts)
-        errors = self._start(self._run, self.memory.ctypes.data, len(self.memory), core, start, destination, limit, counts, counts + 4)
+        target, reach = destination, len(self.memory)
+        if self.ocm is not None and destination >= OCM_BASE:
+            target, reach = reach + destination - OCM_BASE, reach + len(self.ocm)
+        errors = self._start(self._run, self.memory.ctypes.data, reach, core, start, target, limit, counts, counts + 4)
         if self._hook is not None and self._counts[0]:
             self._hook(True, destination, self._counts[0])
         fields = self.fields[lane + "status"]

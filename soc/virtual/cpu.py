@@ -72,9 +72,9 @@ class CPU:
         self._keep += [read, write]
         self.uc.mmio_map(base, size, read, None, write, None)
 
-    def map_memory(self, base, size):
-        """Plain memory of its own, such as the one on chip."""
-        self.uc.mem_map(base, size)
+    def map_memory(self, base, memory):
+        """Lets `memory` (uint8 [bytes]) answer for [base, base + bytes), such as the one on chip."""
+        self.uc.mem_map_ptr(base, len(memory), UC_PROT_ALL, ctypes.c_void_p(memory.ctypes.data))
 
     def hook(self, address, function):
         """Calls function() before the instruction at `address` runs."""

@@ -29,8 +29,8 @@ IMAGE       = 4096     # Bus address: nothing of ours lies at 0.
 U32, POINTER, SIZE = ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t
 
 # Members of struct engine_pl (firmware/engine.h): values first, then functions.
-VALUES    = [("context", POINTER), ("memory", POINTER), *((name, U32) for name in (
-    "ports", "queries_max", "rows_max", "row_weights_max", "topk_max", "timeout_us"))]
+VALUES    = [*((name, POINTER) for name in ("context", "memory", "results")), *((name, U32) for name in (
+    "ports", "queries_max", "rows_max", "row_weights_max", "topk_max", "timeout_us", "results_bytes"))]
 FUNCTIONS = [
     ("start",        ctypes.CFUNCTYPE(None, POINTER, *[U32]*5)),
     ("progress",     ctypes.CFUNCTYPE(U32, POINTER, U32)),
@@ -125,8 +125,7 @@ class Engine:
     def _describe(self, memory):
         """struct engine_pl for this PL."""
         c     = self.config
-        table = _PL(None, memory, c.ports, c.queries_max, c.rows_max, c.row_weights_max, c.topk_max,
-            TIMEOUT_US)
+        table = _PL(None, memory, None, c.ports, c.queries_max, c.rows_max, c.row_weights_max, c.topk_max, TIMEOUT_US, 0)
         for name, kind in FUNCTIONS:
             setattr(table, name, kind(getattr(self, f"_{name}")))
         return table

@@ -16,11 +16,10 @@ import numpy as np
 from soc.accelerator import AcceleratorConfig
 from soc.pl import PL
 from soc.verilate import build, to_verilog
-from soc.zynq import DDR_BYTES_PER_SECOND
+from soc.zynq import DDR_BYTES_PER_SECOND, OCM_BASE, OCM_BYTES
 
-PORTS_MAX           = 4
-OCM_BASE, OCM_BYTES = 0xFFFC_0000, 256 << 10
-_FOLDER             = Path(__file__).resolve().parent
+PORTS_MAX = 4
+_FOLDER   = Path(__file__).resolve().parent
 
 # Parameters ---------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from soc.zynq import PS_CLOCK_HZ
 
 UNLOCK, LOCK, KEY, LOCK_KEY                         = 0x008, 0x004, 0xDF0D, 0x767B
 IO_PLL, UART_CLOCK, FPGA0_CLOCK, FPGA_RESET, LEVELS = 0x108, 0x154, 0x170, 0x240, 0x900
+OCM_MAP                                             = 0x910
 
 
 class SLCR:
@@ -24,6 +25,7 @@ class SLCR:
             FPGA0_CLOCK : 1 << 20 | 20 << 8,       # 50 MHz, as the loader's own bitstream wants it.
             FPGA_RESET  : 0xF,
             LEVELS      : 0,
+            OCM_MAP     : 0x18,                    # As the boot ROM leaves it: one bank of four high.
         }
 
     def read(self, offset):
@@ -43,6 +45,11 @@ class SLCR:
         clock   = self.registers[FPGA0_CLOCK]
         divisor = max(clock >> 8 & 0x3F, 1)*max(clock >> 20 & 0x3F, 1)
         return PS_CLOCK_HZ*(self.registers[IO_PLL] >> 12 & 0x7F)/divisor
+
+    @property
+    def ocm_high(self):
+        """All of the on-chip memory answers at its high addresses."""
+        return self.registers[OCM_MAP] & 0xF == 0xF
 
     @property
     def pl_reachable(self):
