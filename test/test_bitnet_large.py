@@ -9,10 +9,11 @@
 import numpy as np
 import pytest
 
-from bench.bitnet_large import matmul_steps
+from bench.bitnet_large import HEAD_DIM, HEADS, HIDDEN, LAYER, VOCABULARY, matmul_steps
 from soc.virtual.driver import Driver
 from soc.virtual.pl import OCM_BYTES, RtlPL
 from soc.virtual.workload import Arena
+from soc.zynq import RESULTS_BYTES
 
 from test_accelerator import CONFIG
 
@@ -26,6 +27,12 @@ def pl():
 
 def steps(pl, rows, columns, on_chip):
     return matmul_steps(Driver(pl), Arena(pl.memory, pl.base), np.random.default_rng(1), rows, columns, on_chip=on_chip)
+
+
+def test_the_firmware_has_room_for_all_results():
+    """Beside the attention's of both ports even the head's fit: what the bench measures is what the firmware does."""
+    attention = 2*4*HEADS*(HEAD_DIM + 2)
+    assert attention + max(4*rows for rows, _ in (*LAYER, (VOCABULARY, HIDDEN))) + 2*128 <= RESULTS_BYTES
 
 
 @pytest.mark.parametrize("rows, count", [(2000, 1), (OCM_BYTES//4, 1), (OCM_BYTES//4 + 2, 2), (140_002, 3)])
