@@ -10,14 +10,13 @@ import numpy as np
 
 from host import console
 from model.head import HEADS, head_bytes
-from model.image import GROUPS, IMAGE_HEADER, LAYER_RECORD, VECTORS, aligned
+from model.image import GROUPS, IMAGE_HEADER, IMAGE_LIMIT, LAYER_RECORD, VECTORS, aligned
 from model.importers.assemble import model_config
 from model.perplexity import head_name
 from model.quantised import Group, Layer, QuantisedModel
 from model.stream import BEAT_BYTES, FORMAT_INT8, FORMAT_TERNARY, ROWS_MAX, row_beats
 from soc import zynq
 
-IMAGE_ROOM  = zynq.DDR_END - zynq.IMAGE_BASE
 BUFFERS     = 8 << 20  # Bytes: more than the engine's buffers take beside weights and KV cache.
 CONTEXT_MIN = 16       # Positions: a board that holds fewer is of no use.
 
@@ -55,7 +54,7 @@ def report(model):
     parts    = image_parts(model)
     image    = sum(parts.values())
     # The firmware takes the larger of two rooms for KV caches: behind the image, or below it.
-    room     = max(IMAGE_ROOM - image, zynq.HANDOVER_BASE - zynq.ARENA_BASE) - BUFFERS if image <= IMAGE_ROOM else 0
+    room     = max(IMAGE_LIMIT - image, zynq.HANDOVER_BASE - zynq.ARENA_BASE) - BUFFERS if image <= IMAGE_LIMIT else 0
     weights  = sum(group.packed.nbytes for group in groups)
     return {
         "name"              : model.name,
@@ -120,8 +119,8 @@ def check(figures, context=None):
     """Raises DoesNotFit where the board cannot hold the image and `context` positions (a few, where None)."""
     size, name = console.bytes_text, figures["name"]
     needed = context or min(CONTEXT_MIN, figures["context"])
-    if figures["image_bytes"] > IMAGE_ROOM:
-        raise DoesNotFit(f"{name} does not fit: image {size(figures['image_bytes'])}; the board has room for {size(IMAGE_ROOM)}",
+    if figures["image_bytes"] > IMAGE_LIMIT:
+        raise DoesNotFit(f"{name} does not fit: image {size(figures['image_bytes'])}; the board has room for {size(IMAGE_LIMIT)}",
             memory_lines(figures, needed))
     if needed > ROWS_MAX:
         raise DoesNotFit(f"{name}, context {needed}: the attention core takes {ROWS_MAX} positions", memory_lines(figures, needed))
@@ -138,7 +137,7 @@ def _row(name, value, text=""):
 def memory_lines(r, context):
     """The plan of the board's memory for people, with a KV cache of `context` positions."""
     parts  = r["image_parts"]
-    behind = IMAGE_ROOM - r["image_bytes"]
+    behind = IMAGE_LIMIT - r["image_bytes"]
     below  = zynq.HANDOVER_BASE - zynq.ARENA_BASE
     cache  = context*r["kv_position_bytes"]
     return [
@@ -148,7 +147,7 @@ def memory_lines(r, context):
         *([_row("head", parts["head"], r["head"])] if parts["head"] else []),
         _row("norms, steps, angles",    parts["tables"]),
         _row("tokenizer, template",     parts["texts"]),
-        _row("image",                   r["image_bytes"], f"of {console.bytes_text(IMAGE_ROOM)}"),
+        _row("image",                   r["image_bytes"], f"of {console.bytes_text(IMAGE_LIMIT)}"),
         _row("KV cache",                cache, f"{context:,} of {r['context']:,} positions; room for "
             f"{max(0, r['kv_room_bytes']//r['kv_position_bytes']):,}, the attention core takes {ROWS_MAX:,}"),
         _row("buffers",                 BUFFERS, "at most"),

@@ -34,7 +34,7 @@ from model.stream import BEAT_BYTES, BURST_BEATS, FORMAT_INT8, FORMAT_TERNARY, R
 MAGIC       = int.from_bytes(b"TERN", "little")
 VERSION     = 2
 ALIGNMENT   = BURST_BEATS*BEAT_BYTES  # Every tensor starts a full burst.
-IMAGE_LIMIT = 480 << 20               # Of 512 MB: the rest holds firmware, KV cache and buffers.
+IMAGE_LIMIT = 384 << 20               # Of 512 MB: what lies below holds firmware, KV caches and buffers (soc/zynq.py).
 
 HEAD_INT8, HEAD_TERNARY, HEAD_HYBRID = range(3)  # In the order of model.head.HEADS.
 

@@ -6,6 +6,7 @@
 
 """What Zynq boards have in common: where things lie in the DDR, and what the boot script hands to the firmware."""
 
+from model.image import IMAGE_LIMIT
 from model.layout import Struct
 
 # Memory -------------------------------------------------------------------------------------------
@@ -15,7 +16,7 @@ FIRMWARE_BASE  = 0x0010_0000  # The first MB stays unmapped: a null pointer faul
 FIRMWARE_LIMIT = 0x0400_0000
 ARENA_BASE     = 0x0400_0000  # KV caches and buffers of models whose image leaves no better room.
 HANDOVER_BASE  = 0x07FF_F000  # Ends the part below the image.
-IMAGE_BASE     = 0x0800_0000  # The boot script loads the image here; what the image leaves free is the arena.
+IMAGE_BASE     = DDR_BYTES - IMAGE_LIMIT  # The boot script loads the image here; what the image leaves free is the arena.
 DDR_END        = DDR_BYTES
 
 # On-chip memory, mapped high. The PL writes results there without taking bandwidth from the DDR; its last page is core 1's, which the

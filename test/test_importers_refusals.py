@@ -216,7 +216,7 @@ def test_microsoft_2b_does_not_fit(packed):
         num_key_value_heads=5, head_dim=128, vocab_size=128256)
     line   = refused(folder)
     assert "30 layers take 398 MiB of ternary weights, int8 embedding (also the head) of 128,256 x 2,560 take 313 MiB" in line
-    assert "together 711 MiB; the board holds 480 MiB" in line
+    assert "together 711 MiB; the board holds 384 MiB" in line
 
 
 def test_falcon3_does_not_fit(tmp_path):

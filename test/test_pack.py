@@ -188,17 +188,17 @@ def test_memory_plan(checkpoint, tmp_path, monkeypatch):
     """A context that the board's memory cannot hold is refused; what is there stays."""
     size = packer.pack(checkpoint, tmp_path/"m.tern")["image_bytes"]
     (tmp_path/"m.tern").write_text("old")
-    monkeypatch.setattr(plan, "BUFFERS", plan.IMAGE_ROOM - size - 33*128)
+    monkeypatch.setattr(plan, "BUFFERS", plan.IMAGE_LIMIT - size - 33*128)
     with pytest.raises(ValueError, match=r"tiny does not fit: image .* KV cache 8.19 kB for 64 positions; the largest context is 33$"):
         packer.pack(checkpoint, tmp_path/"m.tern", context=64)
-    monkeypatch.setattr(plan, "IMAGE_ROOM", size - 1)
+    monkeypatch.setattr(plan, "IMAGE_LIMIT", size - 1)
     with pytest.raises(ValueError, match="tiny does not fit: image .* the board has room for"):
         packer.pack(checkpoint, tmp_path/"m.tern")
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["m.tern"] and (tmp_path/"m.tern").read_text() == "old"
 
 
 def test_refusal_shows_the_plan(tmp_path, checkpoint, monkeypatch, capsys):
-    monkeypatch.setattr(plan, "IMAGE_ROOM", 1000)
+    monkeypatch.setattr(plan, "IMAGE_LIMIT", 1000)
     monkeypatch.setattr(sys, "argv", ["pack.py", str(checkpoint), "-o", str(tmp_path/"m.tern")])
     with pytest.raises(plan.DoesNotFit):
         packer.main()
