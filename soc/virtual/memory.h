@@ -56,7 +56,7 @@ struct Random {
 
 // Memory ------------------------------------------------------------------------------------------
 
-static const uint32_t OCM_BASE = 0xFFFC0000, OCM_SIZE = 256 << 10;
+// OCM_BASE comes from soc/zynq.py, as a macro of the build.
 
 enum Target { NOTHING, DDR, OCM };
 

@@ -75,7 +75,8 @@ HOOK = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_uint32, ctypes.c_uint32)
 
 def _library(pl, name):
     """Builds a PL, or finds it in the cache; returns it loaded."""
-    path = build(name, to_verilog(pl, pl.ports().values(), "pl"), cpp=[_FOLDER/"pl.cpp"], top="pl", cflags=[f"-DPORTS={len(pl.hp)}"])
+    path = build(name, to_verilog(pl, pl.ports().values(), "pl"), cpp=[_FOLDER/"pl.cpp"], top="pl",
+        cflags=[f"-DPORTS={len(pl.hp)}", f"-DOCM_BASE={OCM_BASE:#x}u"])
     lib  = ctypes.CDLL(str(path))
     for function, result, *arguments in (
         ("pl_open",        ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_void_p,
@@ -109,7 +110,7 @@ class RtlPL:
     base       : physical address of memory[0].
     parameters : MemoryParameters.
     top        : another PL of this configuration, with `name` for its build.
-    ocm        : uint8 [262144]: on-chip memory at 0xFFFC0000, which takes no bandwidth from the DDR. None: there is nothing.
+    ocm        : uint8 [262144]: on-chip memory at `OCM_BASE`, which takes no bandwidth from the DDR. None: there is nothing.
 
     ``registers`` is {name: address}, ``fields`` {register: {field: (lowest bit, bits)}}.
     Time advances in `read` and `write` (some cycles each) and in `run`. A broken AXI rule stops time and stays in `fault`.
