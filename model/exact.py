@@ -62,14 +62,16 @@ class ExactModel:
     k_cache, v_cache : int8 [layers, kv_heads, batch, context, head_dim].
     position         : positions that the cache holds.
     trace            : None, or a list that receives (name, array) of every group of results, in order.
+    saturation       : None, or a `model.saturation.Saturation` that counts what is clipped.
     """
-    def __init__(self, model, batch=1, context=None):
+    def __init__(self, model, batch=1, context=None, saturation=None):
         config = model.config
         self.model, self.batch = model, batch
         self.context = min(context or config.context, config.context)
         self.k_cache = np.zeros((config.layers, config.kv_heads, batch, self.context, config.head_dim), np.int8)
         self.v_cache = np.zeros_like(self.k_cache)
         self.trace   = None
+        self.saturation = saturation
         self.reset()
         p = model.attention
         self._exp    = p.exp_table().astype(np.float64)
@@ -95,6 +97,14 @@ class ExactModel:
         x8, step = ops.quantise(x)
         return ops.dequantise(self._record(name, _matmul(x8, weights_t, self._body)), scales*step[:, None])
 
+    def _count(self, index, multipliers, scores, k, v):
+        """Tells `saturation` of a layer: bool [batch, heads], bool [kv_heads, batch, …], k and v as in `_attention`."""
+        layer, see = self.model.layers[index], self.saturation.see
+        see("multipliers", index, multipliers)
+        see("scores",      index, scores.swapaxes(0, 1))
+        see("keys",        index, ops.leaves_int8(k, layer.k_steps[:, None]))
+        see("values",      index, ops.leaves_int8(v, layer.v_steps[:, None]))
+
     def _attention(self, index, q, k, v):
         """float32 [batch, heads·head_dim] of q [batch, heads, head_dim], k and v [batch, kv_heads, head_dim]."""
         config, layer, t = self.model.config, self.model.layers[index], self.position
@@ -102,12 +112,16 @@ class ExactModel:
         keys[:, :, t]    = ops.quantise_fixed(k, layer.k_steps[:, None]).transpose(1, 0, 2)
         values[:, :, t]  = ops.quantise_fixed(v, layer.v_steps[:, None]).transpose(1, 0, 2)
         q8, q_step       = ops.quantise(q)
-        m  = ops.score_multiplier(q_step, np.repeat(self._k_factors[index], config.group), 2**MULTIPLIER_BITS - 1)
+        k_factor         = np.repeat(self._k_factors[index], config.group)
+        m  = ops.score_multiplier(q_step, k_factor, 2**MULTIPLIER_BITS - 1)
         # [kv_heads, batch, group, ·] so that one product serves the query heads of a KV head.
         q8 = q8.reshape(self.batch, config.kv_heads, config.group, -1).transpose(1, 0, 2, 3)
         m  = m.reshape(self.batch, config.kv_heads, config.group).transpose(1, 0, 2)[..., None]
         dots = (q8.astype(np.float32) @ keys[:, :, :t + 1].astype(np.float32).transpose(0, 1, 3, 2)).astype(np.int64)
-        s    = np.clip((dots*m) >> SCORE_SHIFT, -self._limit, self._limit - 1)
+        free = (dots*m) >> SCORE_SHIFT
+        s    = np.clip(free, -self._limit, self._limit - 1)
+        if self.saturation is not None:
+            self._count(index, q_step*k_factor > 2**MULTIPLIER_BITS - 1, free != s, k, v)
         top  = s.max(axis=-1, keepdims=True)
         e    = self._exp[np.minimum(top - s, 255)]
         numerators  = (e @ values[:, :, :t + 1].astype(np.float64)).astype(np.int32)

@@ -79,6 +79,12 @@ def quantise_fixed(x, step):
     return round_even(np.minimum(np.maximum(scaled, F(-128)), F(127))).astype(np.int8)
 
 
+def leaves_int8(x, step):
+    """Where `quantise_fixed` clips: bool, true for what rounds to less than −128 or more than 127."""
+    scaled = x*(F(1)/step)
+    return (scaled < F(-128.5)) | (scaled >= F(127.5))
+
+
 def dequantise(accumulators, scale):
     """float32(int32)·scale."""
     return accumulators.astype(F)*scale

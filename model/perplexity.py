@@ -43,14 +43,14 @@ def negative_log_likelihood(logits, targets):
 
 
 def _batches(tokens, length, stride, batch):
-    """Windows grouped to a batch: (int32 [batch, length], targets, mask of scored positions)."""
+    """Windows grouped to a batch: (int32 [batch, length], targets, mask of scored positions, int [batch] positions of each)."""
     group = []
     for window, first in windows(tokens, length, stride):
         inputs, targets = np.zeros(length, np.int32), np.zeros(length, np.int32)
         inputs[:len(window) - 1], targets[:len(window) - 1] = window[:-1], window[1:]
         scored = np.zeros(length, bool)
         scored[max(first, 0):len(window) - 1] = True
-        group.append((inputs, targets, scored))
+        group.append((inputs, targets, scored, len(window) - 1))
         if len(group) == batch:
             yield tuple(np.stack(part) for part in zip(*group))
             group = []
@@ -61,7 +61,7 @@ def _batches(tokens, length, stride, batch):
 def perplexity_float(checkpoint, tokens, length, stride=None, batch=8, progress=None):
     """Perplexity per token of the float reference over an int32 [n] stream."""
     model, total, count = ReferenceModel(checkpoint), 0.0, 0
-    for inputs, targets, scored in _batches(tokens, length, stride, batch):
+    for inputs, targets, scored, _ in _batches(tokens, length, stride, batch):
         total += negative_log_likelihood(model.logits(inputs)[scored], targets[scored])
         count += int(scored.sum())
         if progress:
@@ -69,12 +69,17 @@ def perplexity_float(checkpoint, tokens, length, stride=None, batch=8, progress=
     return float(np.exp(total/count))
 
 
-def exact_states(model, tokens, length, stride=None, batch=64, progress=None, engine=ExactModel):
-    """Yields (float32 [n, hidden] states before the head, int [n] targets) of the exact path; the windows of a batch advance together."""
+def exact_states(model, tokens, length, stride=None, batch=64, progress=None, saturation=None):
+    """Yields (float32 [n, hidden] states before the head, int [n] targets) of the exact path; the windows of a batch advance together.
+
+    saturation: None, or a `model.saturation.Saturation` that counts what is clipped.
+    """
     count = 0
-    for inputs, targets, scored in _batches(tokens, length, stride, batch):
-        exact = engine(model, batch=len(inputs), context=length)
+    for inputs, targets, scored, lengths in _batches(tokens, length, stride, batch):
+        exact = ExactModel(model, batch=len(inputs), context=length, saturation=saturation)
         for position in range(length):
+            if saturation is not None:
+                saturation.counted = position < lengths
             states, rows = exact.states(inputs[:, position]), scored[:, position]
             if rows.any():
                 yield states[rows], targets[rows, position]

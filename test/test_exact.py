@@ -8,18 +8,23 @@
 
 import io
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from hypothesis import given, strategies as st
 
+from model import ops
 from model.calibrate import kv_steps, read_steps, write_steps
+from model.circuits import AttentionParameters
 from model.exact import ExactModel
 from model.importers import load_checkpoint
 from model.perplexity import HEADS, VARIANTS, negative_log_likelihood, perplexity_exact, perplexity_float, table
 from model.progress import Progress
 from model.quantised import quantise_checkpoint
 from model.reference import ReferenceModel
+from model.saturation import Saturation
 from model.text import load_tokenizer, read_records, windows
 
 from tiny_checkpoint import write_checkpoint
@@ -136,3 +141,57 @@ def test_table(tmp_path):
     text.write_text("<|endoftext|>")
     with pytest.raises(ValueError, match="holds no text"):
         table(folder, text)
+
+# What is clipped ----------------------------------------------------------------------------------
+
+
+def saturation_of(model, tokens=TOKENS, length=16):
+    saturation = Saturation()
+    return perplexity_exact(model, tokens, length, saturation=saturation), saturation
+
+
+def test_nothing_is_clipped_where_nothing_must(checkpoint, model):
+    """Calibrated with head room, q small; counting changes no figure, and no position counts that only fills a batch."""
+    layers        = [{**layer, "q": (layer["q"][0], layer["q"][1]/8)} for layer in checkpoint.layers]
+    model         = quantise_checkpoint(replace(checkpoint, layers=layers), *(2*steps for steps in kv_steps(checkpoint)))
+    price, counts = saturation_of(model, TOKENS[:-5])
+    assert price == perplexity_exact(model, TOKENS[:-5], 16)
+    assert counts.lines() == []
+    positions, config = len(TOKENS) - 6, model.config
+    assert counts.total("multipliers") == (0, positions*config.layers*config.heads)
+    assert counts.total("keys") == counts.total("values") == (0, positions*config.layers*config.kv_width)
+    assert counts.total("scores") == (0, (16*17//2*2 + 10*11//2)*config.layers*config.heads)
+
+
+@pytest.mark.parametrize("name", ["keys", "values"])
+def test_steps_that_are_too_small_are_counted(checkpoint, model, name):
+    steps  = [np.stack([getattr(layer, f"{letter}_steps") for layer in model.layers]) for letter in "kv"]
+    steps["keys values".split().index(name)][1] /= 4
+    counts = saturation_of(quantise_checkpoint(checkpoint, *steps))[1]
+    assert {layer for (kind, layer), number in counts.clipped.items() if kind == name and number} >= {1}
+    assert 0 < counts.total(name)[0] < counts.total(name)[1]
+    assert [line for line in counts.lines() if line.startswith(f"{name}: ")]
+
+
+def test_scores_that_leave_their_range_are_counted(model):
+    narrow = replace(model, attention=AttentionParameters(5, 32, 8))
+    counts = saturation_of(narrow)[1]
+    assert 0 < counts.total("scores")[0] < counts.total("scores")[1]
+
+
+def test_a_multiplier_that_leaves_its_range_is_counted(checkpoint):
+    """K a million times larger: an absurd model, but not a silent one."""
+    counts = saturation_of(quantise_checkpoint(checkpoint, np.full((2, 1), 1e5, np.float32)))[1]
+    assert counts.total("multipliers")[0] == counts.total("multipliers")[1] > 0
+
+
+def test_only_known_kinds_are_counted():
+    with pytest.raises(ValueError, match="saturation of 'planes'"):
+        Saturation().see("planes", 0, np.zeros(1, bool))
+
+
+@given(values=st.lists(st.floats(-300, 300, width=32), min_size=1), step=st.sampled_from([1.0, 0.75, 3e-3]))
+def test_leaving_int8_is_what_clipping_changes(values, step):
+    x = np.array(values, np.float32)*np.float32(step)
+    rounded = ops.round_even(x*(np.float32(1)/np.float32(step)))
+    np.testing.assert_array_equal(ops.leaves_int8(x, np.float32(step)), rounded != ops.quantise_fixed(x, np.float32(step)))
