@@ -23,7 +23,7 @@ import secrets
 import sys
 
 from host import console, terminal
-from host.conversation import Conversation, Dialogue, Vocabulary, check_length
+from host.conversation import Conversation, Dialogue, Vocabulary, check_length, typed
 from host.device import open_device
 from host.pack import ROOT, packed
 from host.transport import BOARDS
@@ -152,7 +152,7 @@ def run_prompt(conversation, prompt, settings, as_json):
     tokens = conversation.encode(prompt)
     note_unknown(conversation, prompt)
     if not as_json and not isinstance(conversation, Dialogue):
-        words.write(prompt)
+        words.write(typed(prompt))
     drawn = settings.draw()
     with terminal.Interrupt() as interrupt:
         for event, text in conversation.answer(tokens, drawn, settings.values["tokens"], lambda: interrupt.requested):

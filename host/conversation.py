@@ -6,18 +6,29 @@
 
 """A user's text against a board's tokens: encoding that injects nothing, decoding that never shows half a character."""
 
+import os
+import re
 import time
 
 from dataclasses import dataclass, field
 
-from tokenizers.decoders import DecodeStream
-
 from model.text import load_tokenizer
 from soc.zynq import DDR_BYTES_PER_SECOND
 
-HALF = "\N{REPLACEMENT CHARACTER}"  # What the decoder gives for a character whose bytes have not all come.
+HALF = "\N{REPLACEMENT CHARACTER}"  # What a decoder gives for bytes that are no character, or not all of one yet.
+BOM  = "\N{ZERO WIDTH NO-BREAK SPACE}"
+BYTE = re.compile("<0x[0-9A-Fa-f]{2}>")  # A token that stands for a byte, where the decoder falls back to bytes.
 
 # Text ---------------------------------------------------------------------------------------------
+
+
+def typed(text):
+    """A user's text without the byte order mark that some editors begin with. ValueError for what are no characters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:  # Bytes that did not decode have become lone surrogates.
+        raise ValueError(f"the text is not UTF-8 (at its character {error.start + 1})") from None
+    return text.removeprefix(BOM)
 
 
 class Vocabulary:
@@ -26,46 +37,56 @@ class Vocabulary:
         self.tokenizer = load_tokenizer(data, where)
         # Text of users is text, whatever it looks like.
         self.tokenizer.encode_special_tokens = True
-        self.special = [token.content for token in self.tokenizer.get_added_tokens_decoder().values() if token.special]
+        self.special = {index: token.content for index, token in self.tokenizer.get_added_tokens_decoder().items() if token.special}
 
     def encode(self, text):
         """Token ids of a user's text. ValueError for text that spells a special token or no characters."""
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:  # Bytes that did not decode have become lone surrogates.
-            raise ValueError(f"the text is not UTF-8 (at its character {error.start + 1})") from None
-        for token in self.special:
+        text = typed(text)
+        for token in self.special.values():
             if token in text:
                 raise ValueError(f"the text holds {token}, which only the model itself may say: leave it out")
         return self.tokenizer.encode(text, add_special_tokens=False).ids
 
     def unknown(self, text):
         """Characters of `text` that no token spells: the model does not see them."""
+        text = typed(text)
         seen = self.tokenizer.decode(self.tokenizer.encode(text, add_special_tokens=False).ids)
         return "" if seen == text else "".join(sorted(set(text) - set(seen)))
 
 
 class TextStream:
-    """Tokens of an answer to text, whole characters only."""
+    """Tokens of an answer to text, whole characters only: all pieces together are what decoding the whole gives.
+
+    Decoders that fall back to bytes judge a run of them as a whole, and turn one that is no UTF-8 into a mark for each of its bytes:
+    what is in a run is known at its end.
+    """
     def __init__(self, vocabulary, before=()):
         """before: tokens of the text that the answer continues (some decoders treat a first token differently)."""
-        self._tokenizer = vocabulary.tokenizer
-        self._stream    = DecodeStream(skip_special_tokens=True)
-        self._half      = False
-        for token in before:
-            self._stream.step(self._tokenizer, int(token))
+        self._tokenizer, self._special = vocabulary.tokenizer, vocabulary.special
+        self._falls     = b'"ByteFallback"' in (self._tokenizer.decoder.__getstate__() if self._tokenizer.decoder else b"")
+        self._tokens    = [int(token) for token in before]
+        self._shown     = self._tokenizer.decode(self._tokens)
 
     def add(self, token):
         """Text that became complete with `token` (str, often empty)."""
-        text = self._stream.step(self._tokenizer, int(token))
-        # Special tokens add nothing, halves of characters wait.
-        self._half = text is None and bool(self._tokenizer.decode([int(token)]))
-        return text or ""
+        if token in self._special:  # It shows nothing, and ends no run.
+            return ""
+        self._tokens.append(int(token))
+        if self._falls and BYTE.fullmatch(self._tokenizer.id_to_token(int(token)) or ""):
+            return ""
+        text = self._tokenizer.decode(self._tokens)
+        return self._show(text[:-1] if text.endswith(HALF) else text)  # The last character may become another one.
 
     def end(self):
-        """What remains at the end of the answer: a mark for a character that never became whole."""
-        half, self._half = self._half, False
-        return HALF if half else ""
+        """What remains at the end of the answer: marks for what never became a character."""
+        return self._show(self._tokenizer.decode(self._tokens))
+
+    def _show(self, text):
+        """What `text` adds to what was shown. A character whose first bytes end the text before appears anew when it is whole."""
+        if self._shown.startswith(text):
+            return ""
+        start, self._shown = len(os.path.commonprefix([self._shown, text])), text
+        return text[start:]
 
 # Figures ------------------------------------------------------------------------------------------
 
@@ -111,6 +132,7 @@ class Conversation:
     bos        : the model's token before each text.
     virtual    : the board's time is an estimate.
     prompt, answer_figures, total : Figures of the last prompt, of the last answer and of all answers.
+    read       : tokens of the text, prompts and answers.
     """
     def __init__(self, device, vocabulary, bos, virtual=False):
         self.device, self.vocabulary, self.bos, self.virtual = device, vocabulary, bos, virtual
@@ -121,11 +143,11 @@ class Conversation:
     def reset(self):
         """Forgets the text: the next prompt starts anew."""
         self.device.reset()
-        self.last, self.ended, self.position = [], "", 0
+        self.read, self.ended, self.position = [], "", 0
 
     @property
     def started(self):
-        return bool(self.last)
+        return bool(self.read)
 
     @property
     def over(self):
@@ -165,9 +187,9 @@ class Conversation:
         stop       : asked after every event; True ends the answer with the next token.
         Raises ValueError for what the board refuses.
         """
-        self.prompt, self.answer_figures = Figures(), Figures()
-        self.last, self.ended            = tokens or self.last, ""
-        stream = TextStream(self.vocabulary, self.last)
+        self.prompt, self.answer_figures, self.ended = Figures(), Figures(), ""
+        self.read += tokens
+        stream     = TextStream(self.vocabulary, self.read)
         before, stopped = time.monotonic(), False
         for event in self.device.generate(tokens, settings, min(max_tokens or self.device.context, self.device.context)):
             now  = time.monotonic()
@@ -179,6 +201,7 @@ class Conversation:
                 self.answer_figures.add(event, now - before)
                 self.total.add(event, now - before)
                 text = stream.add(event.token)
+                self.read.append(event.token)
             if event.end:
                 text      += stream.end()
                 self.ended = event.end
@@ -200,18 +223,18 @@ class Dialogue(Conversation):
     system : instruction before all turns, or "".
     """
     def __init__(self, device, vocabulary, bos, template, system="", virtual=False):
-        self.template, self.system = template, [{"role": "system", "content": system}] if system else []
+        self.template, self.system = template, [{"role": "system", "content": typed(system)}] if system else []
         super().__init__(device, vocabulary, bos, virtual)
 
     def reset(self):
         super().reset()
-        self.turns, self.asked, self.read = [], [], []
+        self.turns, self.asked = [], []
 
     over = False  # An answer ends, the dialogue goes on.
 
     def encode(self, text):
         """Tokens of the next turn, which says `text`. ValueError where no context could hold it."""
-        turns  = [*self.turns, {"role": "user", "content": text}]
+        turns  = [*self.turns, {"role": "user", "content": typed(text)}]
         tokens = [self.bos, *self.template.encode([*self.system, *turns])]
         while len(tokens) >= self.device.context and len(turns) > 1:
             turns  = turns[2:]  # A question and its answer.
@@ -223,11 +246,8 @@ class Dialogue(Conversation):
         return tokens[len(self.read):]
 
     def answer(self, tokens, settings, max_tokens=None, stop=lambda: False):
-        self.read += tokens
-        reply      = ""
+        reply = ""
         for event, text in super().answer(tokens, settings, max_tokens, stop):
-            if event.kind == "token":
-                self.read.append(event.token)
             reply     += text
             self.turns = [*self.asked, {"role": "assistant", "content": reply}]
             yield event, text

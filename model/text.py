@@ -15,19 +15,22 @@ SEPARATOR = "<|endoftext|>"  # Between the records of a story file; a line of it
 
 
 def load_tokenizer(data, where="checkpoint"):
-    """Tokenizer of the bytes of a `tokenizers` JSON file."""
+    """Tokenizer of the bytes of a `tokenizers` JSON file. What it may say of cutting and padding texts was of its training: off."""
     if not data:
         raise ValueError(f"{where}: holds no tokenizer (tokenizer.json)")
     try:
-        return Tokenizer.from_str(data.decode())
+        tokenizer = Tokenizer.from_str(data.decode())
     except Exception as error:  # The library raises plain Exception.
         raise ValueError(f"{where}: tokenizer cannot be read ({error})") from None
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
 
 
 def read_records(path):
     """Records (str) of a text file: split at separator lines; a file without them is one record."""
     try:
-        text = pathlib.Path(path).read_text(encoding="utf-8")
+        text = pathlib.Path(path).read_text(encoding="utf-8-sig")  # Without the mark that some editors begin with.
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: cannot be read as UTF-8 text ({error})") from None
     records = [record.strip("\n") for record in text.split(SEPARATOR)]

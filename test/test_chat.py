@@ -12,6 +12,7 @@ The numpy definition stands in for a board here; test_chat_board.py runs the sam
 import io
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from host.conversation import HALF, Conversation, TextStream, Vocabulary
 from host.pack import pack
 from model.environment import ROOT
 from model.image import IMAGE_HEADER, read_image
+from model.importers.vocabulary import BYTE, CONTROL, NORMAL, UNKNOWN, from_pieces
 from model.progress import Progress
 from model.sampling import SamplingSettings
 from soc import verilate
@@ -92,6 +94,74 @@ def test_characters_come_whole(vocabulary):
     assert "".join(cut) == "ok " and stream.end() == HALF and stream.end() == ""
 
 
+def falling_back(*pieces, bytes=(0x0A, 0x41, 0xC3, 0xA9, 0xF0, 0x9F, 0x99, 0x82, 0xFF)):
+    """Vocabulary as llama2.c's and SentencePiece's: words of `pieces`, and tokens of bytes for all else."""
+    names = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in bytes), *pieces]
+    kinds = [UNKNOWN, CONTROL, CONTROL] + [BYTE]*len(bytes) + [NORMAL]*len(pieces)
+    return Vocabulary(from_pieces(names, [0.0]*len(names), kinds).to_str().encode())
+
+
+def test_answers_are_what_decoding_the_whole_gives(vocabulary):
+    """Any tokens in any order, bytes that are no UTF-8 among them: the pieces lose nothing and take nothing back."""
+    draw = random.Random(1)
+    for vocabulary in (vocabulary, falling_back("\u2581a", "a", "\u2581", HALF, f"\u2581{HALF}", "\n")):
+        whole = lambda tokens: vocabulary.tokenizer.decode(tokens)
+        count = vocabulary.tokenizer.get_vocab_size()
+        for _ in range(300):
+            before = vocabulary.encode(draw.choice(["", "a", f"a {HALF}", "\n a"]))
+            tokens = draw.choices(range(count), k=draw.randint(1, 12))
+            stream = TextStream(vocabulary, before)
+            answer = "".join(stream.add(token) for token in tokens) + stream.end()
+            assert stream.end() == "" and answer == whole(before + tokens)[len(whole(before)):], (before, tokens)
+
+
+def test_bytes_that_become_no_character():
+    """A byte that spoils its run is known when the run ends; a chat goes on."""
+    vocabulary = falling_back("a")
+    A, F0, a   = (vocabulary.tokenizer.token_to_id(name) for name in ("<0x41>", "<0xF0>", "a"))
+    stream = TextStream(vocabulary, vocabulary.encode("a"))
+    assert [stream.add(token) for token in (A, F0, a, A, F0, a, A)] == ["", "", f"{HALF}{HALF}a", "", "", f"{HALF}{HALF}a", ""]
+    assert stream.end() == "A"
+
+
+def test_a_mark_at_the_end(vocabulary):
+    """Marks are text, too: at the end of a prompt, and with what came before them at the end of an answer."""
+    stream = TextStream(vocabulary, vocabulary.encode(f"ok {HALF}"))
+    assert "".join(map(stream.add, vocabulary.encode("no"))) + stream.end() == "no"
+    stream = TextStream(falling_back(f"\u2581a{HALF}", "\u2581a"))
+    assert stream.add(stream._tokenizer.token_to_id(f"\u2581a{HALF}")) + stream.end() == f"a{HALF}"
+
+
+def test_an_answer_that_is_continued(image):
+    """Enter alone goes on where an answer stopped in the middle of a character."""
+    device     = ExactDevice(image)
+    talk       = Conversation(device, Vocabulary(device.model.tokenizer), device.model.bos)
+    first, *rest = talk.vocabulary.encode("\U0001f642")
+    device.scripted = [first]
+    assert "".join(text for _, text in talk.answer(talk.encode("Once"), GREEDY, 1)) == HALF
+    device.scripted = rest
+    assert "".join(text for _, text in talk.answer([], GREEDY, len(rest))) == "\U0001f642"
+
+
+def test_byte_order_mark(vocabulary, run):
+    assert vocabulary.encode("\ufeffOnce") == vocabulary.encode("Once") and vocabulary.unknown("\ufeffOnce") == ""
+    marked = run("--prompt", "\ufeffOnce", "--tokens", 8, "--greedy")
+    assert marked[:2] == run("--prompt", "Once", "--tokens", 8, "--greedy")[:2]
+    assert run("--tokens", 8, "--greedy", stdin="\ufeffOnce\n")[1].split("[")[0] == run("--tokens", 8, "--greedy", stdin="Once\n")[1].split("[")[0]
+
+
+@pytest.mark.parametrize("options", [
+    {"truncation": {"max_length": 6, "strategy": "LongestFirst", "stride": 0, "direction": "Right"}},
+    {"padding": {"strategy": {"Fixed": 32}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0, "pad_type_id": 0,
+        "pad_token": "<|endoftext|>"}},
+], ids=lambda options: next(iter(options)))
+def test_prompts_are_neither_cut_nor_padded(vocabulary, options):
+    """tokenizer.json may hold what it was trained with."""
+    data = json.loads(vocabulary.tokenizer.to_str()) | options
+    text = "Once upon a time there was a girl and a dog."
+    assert Vocabulary(json.dumps(data).encode()).encode(text) == vocabulary.encode(text)
+
+
 def test_special_tokens_show_nothing(vocabulary):
     stream = TextStream(vocabulary)
     assert [stream.add(token) for token in (*vocabulary.encode("ok"), 0)][-1] == "" and stream.end() == ""
@@ -135,7 +205,7 @@ def test_figures(image):
     assert s["tokens"] == 4 and s["pl_cycles_per_token"] == 50_000
     assert s["wall_fraction"] == pytest.approx(700_000/(50_000/125e6*2.009e9))
     assert s["board_tokens_per_s"] == pytest.approx(1/(50_000/125e6 + 1e-3))
-    assert talk.prompt.tokens == len(talk.last) - 1  # The last prompt token samples the first answer token.
+    assert talk.prompt.tokens == len(talk.read) - 4 - 1  # The last prompt token samples the first answer token.
 
 
 def test_without_cycles_nothing_is_claimed(image):
