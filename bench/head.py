@@ -27,6 +27,7 @@ from model.exact import ExactHead, ExactModel
 from model.head import PLANES_MAX, shortlist_of, with_head
 from model.importers import load_checkpoint
 from model.perplexity import calibrated, exact_states, head_name, load_text, negative_log_likelihood
+from model.printable import printable
 from model.progress import Progress
 
 ZOO      = pathlib.Path(__file__).resolve().parent.parent/"model"/"zoo"/"stories"
@@ -94,7 +95,7 @@ def main():
     try:
         rows = measure(args.checkpoint, args.text, args.states, lambda done, total: progress.show("exact path", done, total))
     except ValueError as error:
-        sys.exit(f"head.py: {error}")
+        sys.exit(f"head.py: {printable(str(error))}")
     progress.end()
     show(rows, args.json)
 

@@ -28,6 +28,7 @@ from host.device import open_device
 from host.pack import ROOT, packed
 from host.transport import BOARDS
 from model.image import read_image
+from model.printable import CONTROL, printable
 from model.progress import Progress
 from model.sampling import SamplingSettings
 
@@ -146,6 +147,11 @@ def statistics(conversation, seed=None):
 # Scripted -----------------------------------------------------------------------------------------
 
 
+def json_line(values):
+    """JSON whose text is itself, but for control characters that JSON leaves as they are."""
+    return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(values, ensure_ascii=False))
+
+
 def run_prompt(conversation, prompt, settings, as_json):
     """One answer to stdout: text, or a JSON object per token and one with the totals. Returns the exit status."""
     words  = terminal.Words(sys.stdout)
@@ -160,7 +166,7 @@ def run_prompt(conversation, prompt, settings, as_json):
                 words.write(text)
             elif event.kind == "token":
                 cycles = sum(event.pl_cycles.values()) if event.pl_cycles else None
-                print(json.dumps({"token": event.token, "text": text, "pl_cycles": cycles}, ensure_ascii=False), flush=True)
+                print(json_line({"token": event.token, "text": text, "pl_cycles": cycles}), flush=True)
     if as_json:
         print(json.dumps({**conversation.summary(conversation.answer_figures), "end": conversation.ended,
             "seed": drawn.seed if drawn.temperature else None}))
@@ -173,7 +179,7 @@ def run_prompt(conversation, prompt, settings, as_json):
 def note_unknown(conversation, text):
     unknown = conversation.vocabulary.unknown(text)
     if unknown:
-        print(f"(the model's vocabulary lacks {' '.join(unknown)}: left out)", file=sys.stderr)
+        print(f"(the model's vocabulary lacks {printable(' '.join(unknown), '')}: left out)", file=sys.stderr)
 
 # Interactive --------------------------------------------------------------------------------------
 

@@ -12,6 +12,8 @@ import pathlib
 import subprocess
 import sys
 
+from model.printable import printable
+
 INTERRUPTED = 130  # Exit status after Ctrl-C, as of shells.
 MENDABLE    = (ValueError, OSError, RuntimeError, ImportError, MemoryError, subprocess.SubprocessError)  # By a user whom a line tells what.
 
@@ -46,14 +48,14 @@ def run(main):
 
 
 def one_line(error):
-    """Text of an exception without line breaks; OSErrors name their file, missing modules the way to get them."""
+    """Text of an exception without line breaks and control characters; OSErrors name their file, missing modules the way to get them."""
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     elif isinstance(error, ModuleNotFoundError):
         text = f"{error}: run `make setup`"
     else:
         text = str(error) or type(error).__name__
-    return " ".join(text.split())
+    return printable(" ".join(text.split()))
 
 
 def bytes_text(count):

@@ -23,6 +23,7 @@ from host.messages import (GENERATE, GENERATE_LOGITS, HELLO, LAYOUTS, NAMES, PAR
     TOKENS_PER_FRAME, UPLOAD_BEGIN, UPLOAD_CHUNK, UPLOAD_DATA, VALUES)
 from host.transport import open_transport
 from model.image import read_header
+from model.printable import printable
 
 ENDS    = ("", "eos", "length", "context", "stopped")  # enum engine_end.
 ANSWER  = 30.0   # Seconds that a board may take for an answer that is not a token's.
@@ -74,7 +75,8 @@ def _members(type, payload):
         raise LinkError(f"the board sent a {NAMES[type]} of {len(payload)} bytes, {layout.size} were expected")
     record = np.frombuffer(payload, layout.dtype, 1)[0]
     values = {name: record[name].item() for name in layout.dtype.names}
-    return {name: value.decode("utf-8", "replace") if isinstance(value, bytes) else value for name, value in values.items()}, payload[layout.size:]
+    text   = lambda value: printable(value.decode("utf-8", "replace"), "") if isinstance(value, bytes) else value
+    return {name: text(value) for name, value in values.items()}, payload[layout.size:]
 
 
 def _message(layout, *values):
@@ -119,7 +121,7 @@ class Device:
             return NAMES.get(type, f"type {type}"), {}, payload
         members, rest = _members(type, payload) if LAYOUTS[type].members else ({}, payload)
         if NAMES[type] == "ERROR" and members["request"] in (0, self._request):
-            error = LinkError(rest.decode("utf-8", "replace"))
+            error = LinkError(printable(rest.decode("utf-8", "replace")))
             error.members = members
             raise error
         return NAMES[type], members, rest

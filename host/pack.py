@@ -31,6 +31,7 @@ from model.image import VERSION, write_image
 from model.importers import load_checkpoint
 from model.importers.assemble import TooLarge
 from model.perplexity import load_text, perplexity_heads
+from model.printable import printable
 from model.progress import Progress
 from model.quantised import quantise_checkpoint
 from model.text import read_records
@@ -162,7 +163,7 @@ def main():
             print("\n".join(error.lines), file=sys.stderr)
         raise
     for note in result["notes"]:
-        print(f"pack.py: note: {note}", file=sys.stderr)
+        print(f"pack.py: note: {printable(note)}", file=sys.stderr)
     print(json.dumps(result) if args.json else "\n".join(plan.lines(result)))
     return 0
 

@@ -16,6 +16,7 @@ import termios
 import textwrap
 
 from model import progress
+from model.printable import printable
 
 # Words --------------------------------------------------------------------------------------------
 
@@ -23,13 +24,15 @@ from model import progress
 class Words:
     """Writes streamed text to `stream`; on a terminal, no word breaks at the edge.
 
-    A word is held back until its end is known, which is the next blank: tokens are shorter than words.
+    A word is held back until its end is known, which is the next blank: tokens are shorter than words. Control characters of tokens
+    are shown, not obeyed.
     """
     def __init__(self, stream):
         self.stream, self.wraps = stream, stream.isatty()
         self.column, self.word, self.blanks = 0, "", ""
 
     def write(self, text):
+        text = printable(text)
         if not self.wraps:
             self.stream.write(text)
         else:

@@ -24,6 +24,7 @@ import sys
 import numpy as np
 
 from model.importers import load_checkpoint
+from model.printable import printable
 from model.progress import Progress
 from model.reference import ReferenceModel
 from model.text import load_tokenizer, read_records, token_stream, windows
@@ -93,7 +94,7 @@ def main():
         path = pathlib.Path(args.checkpoint)/FILE
         write_steps(path, *steps, pathlib.Path(args.text).name if args.text else "built-in text")
     except (OSError, ValueError) as error:
-        sys.exit(f"calibrate.py: {error}")
+        sys.exit(f"calibrate.py: {printable(str(error))}")
     progress.end()
     print(f"{path}: K steps {steps[0].min():.5f} to {steps[0].max():.5f}, V steps {steps[1].min():.5f} to {steps[1].max():.5f}")
 

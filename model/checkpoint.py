@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from model.config import ModelConfig
+from model.printable import printable
 
 MATRICES = ("q", "k", "v", "o", "gate", "up", "down")
 WEIGHTS  = ("ternary", "int8")
@@ -44,3 +45,6 @@ class Checkpoint:
     eos        : int   = 0
     quantised_activations : bool = True
     notes      : list  = field(default_factory=list)
+
+    def __post_init__(self):
+        self.name = printable(self.name, "")

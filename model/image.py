@@ -28,6 +28,7 @@ from model.circuits import AttentionParameters
 from model.config import ACTIVATIONS, ModelConfig
 from model.head import PLANES_MAX
 from model.layout import Struct
+from model.printable import printable
 from model.quantised import Group, Layer, QuantisedModel, TernaryHead
 from model.stream import BEAT_BYTES, BURST_BEATS, FORMAT_INT8, FORMAT_TERNARY, ROW_WEIGHTS_MAX, TOPK_MAX, row_beats
 
@@ -338,5 +339,5 @@ def read_image(path):
         ternary = TernaryHead(packed, h["head_planes"], own("ternary_steps", "<f4", config.vocab), h["shortlist"])
     return QuantisedModel(config, layers, own("final_norm", "<f4", config.hidden),
         own("embedding", np.int8, *table), own("embedding_steps", "<f4", config.vocab), *head,
-        own("cosine", "<f4", *half), own("sine", "<f4", *half), h["name"].decode(errors="replace"), h["bos"], h["eos"], **text,
+        own("cosine", "<f4", *half), own("sine", "<f4", *half), printable(h["name"].decode(errors="replace"), ""), h["bos"], h["eos"], **text,
         attention=attention, ternary=ternary)

@@ -27,6 +27,7 @@ from model.circuits import AttentionParameters
 from model.exact import ExactHead, ExactModel
 from model.head import with_head
 from model.importers import load_checkpoint
+from model.printable import printable
 from model.progress import Progress
 from model.quantised import quantise_checkpoint
 from model.reference import ReferenceModel
@@ -177,7 +178,7 @@ def main():
     try:
         rows = table(args.checkpoint, args.text, args.stride, args.tokens, args.attention, ternary=args.ternary)
     except ValueError as error:
-        sys.exit(f"perplexity.py: {error}")
+        sys.exit(f"perplexity.py: {printable(str(error))}")
     if args.json:
         print(json.dumps(rows))
         return

@@ -29,6 +29,7 @@ from migen.genlib.resetsync import AsyncResetSynchronizer
 from litex.gen import *
 
 from model.head import HEADS
+from model.printable import printable
 from model.shapes import SHAPES
 from soc.accelerator import FORMATS, AcceleratorConfig
 from soc.boards import BOARDS
@@ -141,7 +142,7 @@ def main():
             print(", ".join(f"{value:g} {figure}" for figure, value in netlist.resources().items()))
             print("No bitstream was written: the flow ends in the netlist.")
     except (ValueError, RuntimeError, OSError) as error:
-        sys.exit(f"pynqz1.py: {error}")
+        sys.exit(f"pynqz1.py: {printable(str(error))}")
     except KeyboardInterrupt:
         sys.exit("pynqz1.py: stopped; what was built stays in build/")
 

@@ -16,8 +16,12 @@ import random
 import signal
 import subprocess
 import sys
+import zlib
 
+import numpy as np
 import pytest
+
+from tokenizers.pre_tokenizers import ByteLevel
 
 from exact_device import ExactDevice
 from host import chat, console, device, messages, terminal
@@ -25,8 +29,9 @@ from host.chat import Settings
 from host.conversation import HALF, Conversation, TextStream, Vocabulary
 from host.pack import pack
 from model.environment import ROOT
-from model.image import IMAGE_HEADER, read_image
+from model.image import IMAGE_HEADER, LAYER_RECORD, read_image
 from model.importers.vocabulary import BYTE, CONTROL, NORMAL, UNKNOWN, from_pieces
+from model.printable import CONTROL, printable
 from model.progress import Progress
 from model.sampling import SamplingSettings
 from soc import verilate
@@ -369,6 +374,54 @@ def test_any_terminal(monkeypatch):
         stream = Terminal()
         Progress(stream).show("packing")
         assert terminal.dim("x", stream) == shown and ("\x1b" in stream.getvalue()) == (name == "xterm")
+
+# Text of others -----------------------------------------------------------------------------------
+
+OWNED = "\x1b]0;owned\x07\x1b[2J\u202e\x9b31m"  # Sets a terminal's title, clears it, turns the direction of writing, makes text red.
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """An image whose name, special token and every other token are control sequences, as any byte-level vocabulary can hold them."""
+    folder = write_checkpoint(tmp_path_factory.mktemp("hostile")/"tiny")
+    spell  = lambda text: ByteLevel(add_prefix_space=False, use_regex=False).pre_tokenize_str(text)[0][0]
+    data   = json.loads((folder/"tokenizer.json").read_text())
+    data["model"]["merges"] = []
+    data["model"]["vocab"]  = {piece if index < 10 else spell(f"{OWNED}{index}"): index
+        for piece, index in data["model"]["vocab"].items()}
+    data["added_tokens"][0]["content"] += OWNED
+    (folder/"tokenizer.json").write_text(json.dumps(data))
+    pack(folder, folder/"tiny.tern")
+    content = bytearray((folder/"tiny.tern").read_bytes())
+    header  = np.frombuffer(content, IMAGE_HEADER.dtype, 1)
+    header["name"], header["header_crc"] = f"nice\n{OWNED}".encode(), 0
+    end = IMAGE_HEADER.size + int(header["layers"][0])*LAYER_RECORD.size
+    header["header_crc"] = zlib.crc32(content[:end])
+    (folder/"tiny.tern").write_bytes(content)
+    return folder/"tiny.tern"
+
+
+def test_control_characters_are_shown(run, hostile, monkeypatch):
+    """What a checkpoint's author wrote reaches a terminal as text: tokens, names, and tokens in errors."""
+    printed = r"\x1b]0;owned\x07\x1b[2J\u202e\x9b31m"
+    assert printable(OWNED) == printed and printable("a\tb\n") == "a\tb\n"
+    device = ExactDevice(hostile, answer=[70, 71, 72, 73])
+    status, out, err = run("--model", hostile, "--prompt", "!", "--tokens", 4, device=device)
+    assert status == 0 and out.startswith(f"!{printed}70{printed}71") and CONTROL.sub("", out + err) == (out + err).replace("\n", "")
+    assert read_image(hostile).name == rf"nice\n{printed}"
+    *tokens, _ = [json.loads(line) for line in run("--model", hostile, "--prompt", "!", "--tokens", 4, "--json", device=device)[1].splitlines()]
+    assert [token["text"] for token in tokens] == [f"{OWNED}{index}" for index in range(70, 74)]
+    assert not CONTROL.search(chat.json_line(tokens[0]))
+    status, out, err = run("--model", hostile, "--prompt", f"<|endoftext|>{OWNED}")
+    assert (status, out) == (1, "") and printed in err and CONTROL.sub("", err) == err.strip()
+
+
+def test_control_characters_of_a_board():
+    """Identity and errors of a device that is not ours."""
+    identity = np.zeros((), messages.IDENTITY.dtype)
+    identity["firmware"] = b"0.1\x1b[2J\n"
+    assert device._members(messages.VALUES["IDENTITY"], identity.tobytes())[0]["firmware"] == r"0.1\x1b[2J\n"
+    assert console.one_line(ValueError(f"no tensor {OWNED}")) == rf"no tensor {printable(OWNED)}"
 
 # Errors -------------------------------------------------------------------------------------------
 
