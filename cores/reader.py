@@ -14,11 +14,13 @@ from litex.gen.genlib.misc import WaitTimer
 from litex.soc.interconnect import stream
 from litex.soc.interconnect.axi import AXSIZE, BURST_INCR, RESP_OKAY
 
-from cores.descriptor import BLOCK_BITS, LENGTH_BITS, OFFSET_BITS, DescriptorFetch, burst_layout
+from cores.descriptor import BLOCKS_BITS, DescriptorFetch, burst_layout
+from cores.ranges import ADDRESS_BITS, BLOCK_BITS, OFFSET_BITS
 from model.stream import BEAT_BYTES, BURST_BEATS
 
 ERRORS = (
     ("descriptor", "A descriptor had length 0."),
+    ("range",      "The list or a piece of it lies where nothing may be read; nothing of it was asked for."),
     ("response",   "A read was answered with an error."),
     ("timeout",    "A read was not answered in time."),
 )
@@ -46,17 +48,19 @@ class DMAReader(LiteXModule):
     Parameters
     ----------
     axi         : AXIInterface (axi3, 64-bit); AR and R are driven.
+    ranges      : Records of `range_layout()`: what may be read.
     outstanding : bursts that may be on their way; an HP port takes 8 itself, the next ones wait at its door.
     timeout     : cycles without an answer after which the memory is given up.
     """
-    def __init__(self, axi, outstanding=16, timeout=2**16):
+    def __init__(self, axi, ranges, outstanding=16, timeout=2**16):
         if axi.version != "axi3" or axi.data_width != 8*BEAT_BYTES:
             raise ValueError(f"reader on {axi.version} of {axi.data_width} bits: must be axi3 of {8*BEAT_BYTES} bits")
         if outstanding < 8:
             raise ValueError(f"{outstanding} outstanding bursts: must be at least 8 to cover the memory's latency")
-        self.start   = Signal()           # One cycle, when drained: stream the list at `address`.
+        self.load    = Signal()           # Level: the next list is at `address`, which no longer changes in the last cycle.
+        self.start   = Signal()           # One cycle, when drained, later than that and the last one of `flush`: stream it.
         self.flush   = Signal()           # Level: forget the list, drop what is still on its way.
-        self.address = Signal(burst_layout()[0][1])
+        self.address = Signal(ADDRESS_BITS)
         self.source  = source = stream.Endpoint([("data", 64)])
         self.busy    = Signal()           # The last beat has not left yet.
         self.drained = Signal()           # No burst is on its way.
@@ -65,12 +69,13 @@ class DMAReader(LiteXModule):
 
         # # #
 
-        descriptor_error, response_error, timeout_error = (self.error[i] for i in range(len(ERRORS)))
+        descriptor_error, range_error, response_error, timeout_error = (self.error[i] for i in range(len(ERRORS)))
 
         # Descriptors ------------------------------------------------------------------------------
 
-        self.fetch = fetch = DescriptorFetch()
+        self.fetch = fetch = DescriptorFetch(ranges)
         self.comb += [
+            fetch.load.eq(self.load),
             fetch.start.eq(self.start),
             fetch.stop.eq(self.flush),
             fetch.address.eq(self.address),
@@ -81,16 +86,17 @@ class DMAReader(LiteXModule):
         valid  = Signal()
         block  = Signal(BLOCK_BITS)
         offset = Signal(OFFSET_BITS)
-        left   = Signal(LENGTH_BITS - OFFSET_BITS + 1)  # Blocks after this one …
-        final  = Signal()                               # … and whether there are none, known a cycle ahead.
+        left   = Signal(BLOCKS_BITS)  # Blocks after this one …
+        final  = Signal()             # … and whether there are none, known a cycle ahead.
         end    = Signal(OFFSET_BITS)
         last   = Signal()
         irq    = Signal()
-        take   = Signal()                               # The burst is issued.
+        take   = Signal()             # The burst is issued.
         piece  = fetch.source
         self.comb += [
             piece.ready.eq(~valid | (take & final)),
             descriptor_error.eq(piece.valid & piece.ready & piece.bad & ~self.flush),
+            range_error.eq((fetch.outside | (piece.valid & piece.ready & piece.outside & ~piece.bad)) & ~self.flush),
         ]
         self.sync += [
             If(take,
@@ -100,7 +106,7 @@ class DMAReader(LiteXModule):
                 final.eq(left == 1),
             ),
             If(piece.ready,
-                valid.eq(piece.valid & ~piece.bad),
+                valid.eq(piece.valid & ~piece.bad & ~piece.outside),
                 block.eq(piece.block),
                 offset.eq(piece.offset),
                 left.eq(piece.blocks),

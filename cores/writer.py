@@ -14,12 +14,14 @@ from litex.gen.genlib.misc import WaitTimer
 from litex.soc.interconnect import stream
 from litex.soc.interconnect.axi import AXSIZE, BURST_INCR, RESP_OKAY
 
-from cores.descriptor import ADDRESS_BITS, BLOCK_BITS, LENGTH_BITS, OFFSET_BITS, burst_layout
+from cores.descriptor import LENGTH_BITS, burst_layout
+from cores.ranges import ADDRESS_BITS, BLOCK_BITS, OFFSET_BITS, RangeCheck
 from cores.reader import AX_CACHE
 from model.stream import BEAT_BYTES, BURST_BEATS
 
 ERRORS = (
     ("overrun",  "More results than the destination has room for; the surplus was dropped."),
+    ("range",    "Some of the destination lies where nothing may be written; nothing of it was asked for."),
     ("response", "A write was answered with an error."),
     ("timeout",  "A write was not accepted or answered in time."),
 )
@@ -43,12 +45,13 @@ class DMAWriter(LiteXModule):
     Parameters
     ----------
     axi         : AXIInterface (axi3, 64-bit); AW, W and B are driven.
+    ranges      : Records of `range_layout()`: what may be written.
     depth       : beats of the data FIFO, at least two bursts.
     outstanding : bursts that may wait for their answer.
     patience    : cycles without a beat after which gathered ones leave.
     timeout     : cycles without progress of the memory after which it is given up.
     """
-    def __init__(self, axi, depth=64, outstanding=8, patience=256, timeout=2**16):
+    def __init__(self, axi, ranges, depth=64, outstanding=8, patience=256, timeout=2**16):
         if axi.version != "axi3" or axi.data_width != 8*BEAT_BYTES:
             raise ValueError(f"writer on {axi.version} of {axi.data_width} bits: must be axi3 of {8*BEAT_BYTES} bits")
         if depth < 2*BURST_BEATS:
@@ -65,7 +68,7 @@ class DMAWriter(LiteXModule):
 
         # # #
 
-        overrun_error, response_error, timeout_error = (self.error[i] for i in range(len(ERRORS)))
+        overrun_error, range_error, response_error, timeout_error = (self.error[i] for i in range(len(ERRORS)))
 
         # Room -------------------------------------------------------------------------------------
 
@@ -78,8 +81,9 @@ class DMAWriter(LiteXModule):
         push  = Signal()
         self.data   = data   = ResetInserter()(stream.SyncFIFO([("data", 64)], depth))
         self.bursts = bursts = stream.SyncFIFO(burst_layout(), 8)
+        allowed     = Signal()  # The destination may be written.
         free        = Signal()  # Both take some more: what it lets in is counted a few cycles later.
-        self.sync += free.eq((data.level < depth - 2) & (bursts.level < 4))
+        self.sync += free.eq((data.level < depth - 2) & (bursts.level < 4) & allowed)
         self.comb += [
             push.eq(result.valid & free & ~full & ~self.flush),
             result.ready.eq(free | full | self.flush),
@@ -138,6 +142,25 @@ class DMAWriter(LiteXModule):
                 offset.eq(self.address[:OFFSET_BITS]),
                 fill.eq(self.address[:OFFSET_BITS]),
             ),
+        ]
+
+        # Range: the destination as it was taken, in three cycles, while nothing can have come ------
+
+        self.check = check = RangeCheck(ranges, LENGTH_BITS + 1 - OFFSET_BITS)
+        before     = Signal((OFFSET_BITS + 1, True))
+        last       = Signal(LENGTH_BITS + 1)  # Last beat, counted from the start of the first block.
+        steps      = Signal(3)
+        self.comb += [
+            before.eq(offset - 1),
+            check.first.eq(block),
+            check.more.eq(last[OFFSET_BITS:]),
+            range_error.eq(steps[2] & ~check.inside & ~full & ~self.flush),
+        ]
+        self.sync += [
+            steps.eq(Cat(self.start, steps[:2])),
+            last.eq(room + before),
+            If(steps[2], allowed.eq(check.inside)),
+            If(self.flush, allowed.eq(0)),
         ]
 
         # Addresses --------------------------------------------------------------------------------

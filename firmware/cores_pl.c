@@ -11,7 +11,7 @@ static void start(void *context, uint32_t port, uint32_t core, uint32_t list, ui
 {
     struct cores_pl *cores = context;
 
-    cores_start(&cores->run[port], cores->memory, cores->bytes, core, list, destination, limit);
+    cores_start(&cores->run[port], &cores->memory, core, list, destination, limit);
 }
 
 static uint32_t progress(void *context, uint32_t port)
@@ -26,6 +26,8 @@ static uint32_t status(void *context, uint32_t port)
 
     if (cores_advance(&cores->run[port], cores->share))
         return ENGINE_PL_BUSY;
+    if (cores->run[port].errors & (CORES_ERROR_READ | CORES_ERROR_WRITE))
+        return ENGINE_PL_RANGE;
     return cores->run[port].errors ? ENGINE_PL_ERROR : ENGINE_PL_DONE;
 }
 
@@ -40,6 +42,11 @@ static uint32_t cycles(void *context, uint32_t port)
 static void give_up(void *context, uint32_t port)
 {
     cores_fail(&((struct cores_pl *)context)->run[port], 0);
+}
+
+static void allow(void *context, uint32_t range, uint32_t first, uint32_t last)
+{
+    ((struct cores_pl *)context)->memory.range[range] = (struct cores_range){first, last};
 }
 
 /* The same CPU writes and reads. */
@@ -62,9 +69,10 @@ size_t cores_pl_bytes(void)
 void cores_pl_init(struct cores_pl *cores, struct engine_pl *pl, uintptr_t memory, uint64_t bytes, uint32_t share,
                    uint32_t (*microseconds)(void))
 {
-    cores->memory = memory;
-    cores->bytes  = bytes;
+    cores->memory = (struct cores_memory){.base = memory, .bytes = bytes};
     cores->share  = share;
+    for (uint32_t range = 0; range < CORES_RANGES; range++)
+        allow(cores, range, UINT32_MAX, 0);
     *pl = (struct engine_pl){
         .context         = cores,
         .memory          = memory,
@@ -82,5 +90,6 @@ void cores_pl_init(struct cores_pl *cores, struct engine_pl *pl, uintptr_t memor
         .clean           = no_cache,
         .invalidate      = no_cache,
         .microseconds    = microseconds ? microseconds : no_clock,
+        .allow           = allow,
     };
 }

@@ -14,15 +14,17 @@
 #include "engine.h"
 
 struct cores_pl {
-    uintptr_t memory;              /* Pointer of bus address 0. */
-    uint64_t  bytes;               /* Memory that bus addresses reach. */
-    uint32_t  share;               /* Beats that one status() call works on, so that the caller's loop stays alive. */
+    struct cores_memory memory;
+    uint32_t share;                /* Beats that one status() call works on, so that the caller's loop stays alive. */
     struct cores_run run[ENGINE_PORTS_MAX];
 };
 
 size_t cores_pl_bytes(void);
 
-/* Fills *pl. `microseconds`: a clock, or NULL for one that stands still (C cores need no time-out). */
+/*
+ * Fills *pl. `memory`: pointer of bus address 0, `bytes`: that bus addresses reach. `microseconds`: a clock, or NULL for one that stands
+ * still (C cores need no time-out).
+ */
 void cores_pl_init(struct cores_pl *cores, struct engine_pl *pl, uintptr_t memory, uint64_t bytes, uint32_t share,
                    uint32_t (*microseconds)(void));
 

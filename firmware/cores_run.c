@@ -12,39 +12,54 @@
 #include "cores_run.h"
 #include "litetern/formats.h"
 
+#define BLOCK_BYTES (BURST_BEATS*BEAT_BYTES)  /* Ranges consist of whole bursts. */
+
 /* Reader ----------------------------------------------------------------------------------------*/
 
-/* 1 if `bytes` bytes at a bus address lie in the memory. */
-static int reachable(const struct cores_run *run, uint32_t address, uint64_t bytes)
+/* 1 if a range holds the blocks of `bytes` bytes at a bus address. */
+static int holds(const struct cores_range *range, uint32_t address, uint64_t bytes)
 {
-    return address + bytes <= run->bytes;
+    return address/BLOCK_BYTES >= range->first/BLOCK_BYTES && (address + bytes - 1)/BLOCK_BYTES <= range->last/BLOCK_BYTES;
+}
+
+/* Finds `bytes` bytes (at least 1) at a bus address, where the range or the one behind it allows them. Returns 0 or the error. */
+static uint32_t find(const struct cores_memory *memory, uint32_t range, uint32_t address, uint64_t bytes, uintptr_t *at)
+{
+    uint32_t offset = address - memory->high_first;
+
+    if (!holds(&memory->range[range], address, bytes) && !holds(&memory->range[range + 1], address, bytes))
+        return range < CORES_RANGE_WRITE0 ? CORES_ERROR_READ : CORES_ERROR_WRITE;
+    if (address + bytes <= memory->bytes)
+        *at = memory->base + address;
+    else if (address >= memory->high_first && offset + bytes <= memory->high_bytes)
+        *at = memory->high + offset;
+    else
+        return CORES_ERROR_RESPONSE;
+    return 0;
 }
 
 /* Fetches the next descriptor; 0 at the end of the list or of the run. */
 static int next_piece(struct cores_run *run)
 {
     uint64_t descriptor;
+    uintptr_t at;
+    uint32_t error;
 
     if (run->last || !run->busy)
         return 0;
-    if (!reachable(run, run->list, BEAT_BYTES)) {
-        cores_fail(run, CORES_ERROR_RESPONSE);
-        return 0;
+    error = find(run->memory, CORES_RANGE_READ0, run->list, BEAT_BYTES, &at);
+    if (!error) {
+        memcpy(&descriptor, (const void *)at, sizeof(descriptor));
+        run->list       += BEAT_BYTES;
+        run->last        = DESCRIPTOR_LAST(descriptor);
+        run->piece_bytes = DESCRIPTOR_LENGTH(descriptor)*BEAT_BYTES;
+        error = CORES_ERROR_DESCRIPTOR;
+        if (run->piece_bytes)
+            error = find(run->memory, CORES_RANGE_READ0, DESCRIPTOR_ADDRESS(descriptor)*BEAT_BYTES, run->piece_bytes, &run->piece);
     }
-    memcpy(&descriptor, (const void *)(run->base + run->list), sizeof(descriptor));
-    run->list       += BEAT_BYTES;
-    run->last        = DESCRIPTOR_LAST(descriptor);
-    run->piece       = DESCRIPTOR_ADDRESS(descriptor)*BEAT_BYTES;
-    run->piece_bytes = DESCRIPTOR_LENGTH(descriptor)*BEAT_BYTES;
-    if (run->piece_bytes == 0) {
-        cores_fail(run, CORES_ERROR_DESCRIPTOR);
-        return 0;
-    }
-    if (!reachable(run, run->piece, run->piece_bytes)) {
-        cores_fail(run, CORES_ERROR_RESPONSE);
-        return 0;
-    }
-    return 1;
+    if (error)
+        cores_fail(run, error);
+    return !error;
 }
 
 int cores_ended(struct cores_run *run)
@@ -60,14 +75,14 @@ const uint8_t *cores_take(struct cores_run *run, uint32_t bytes, uint8_t *scratc
         return NULL;
     run->beats += bytes/BEAT_BYTES;
     if (bytes <= run->piece_bytes) {
-        data = (const uint8_t *)(run->base + run->piece);
+        data = (const uint8_t *)run->piece;
         run->piece       += bytes;
         run->piece_bytes -= bytes;
         return data;
     }
     while (bytes) {
         uint32_t part = bytes < run->piece_bytes ? bytes : run->piece_bytes;
-        memcpy(scratch, (const void *)(run->base + run->piece), part);
+        memcpy(scratch, (const void *)run->piece, part);
         run->piece       += part;
         run->piece_bytes -= part;
         scratch          += part;
@@ -112,18 +127,19 @@ void cores_fail(struct cores_run *run, uint32_t error)
     run->skip        = 0;
 }
 
-void cores_start(struct cores_run *run, uintptr_t memory, uint64_t bytes, uint32_t core, uint32_t list, uint32_t destination,
+void cores_start(struct cores_run *run, const struct cores_memory *memory, uint32_t core, uint32_t list, uint32_t destination,
                  uint32_t limit)
 {
+    uint32_t error = 0;
+
+    destination &= ~(uint32_t)(BEAT_BYTES - 1);
     run->written     = 0;
     run->beats       = 0;
     run->errors      = 0;
     run->busy        = 1;
-    run->base        = memory;
-    run->bytes       = bytes;
+    run->memory      = memory;
     run->core        = core;
     run->list        = list & ~(uint32_t)(BEAT_BYTES - 1);
-    run->destination = destination & ~(uint32_t)(BEAT_BYTES - 1);
     run->limit       = limit & ~(uint32_t)(BEAT_BYTES - 1);
     run->piece_bytes = 0;
     run->last        = 0;
@@ -136,9 +152,11 @@ void cores_start(struct cores_run *run, uintptr_t memory, uint64_t bytes, uint32
         run->u.attention.scores[1].filled = 0;
     }
     if (core > CORES_ATTENTION)
-        cores_fail(run, CORES_ERROR_CORE);
-    else if (!reachable(run, run->destination, run->limit))
-        cores_fail(run, CORES_ERROR_RESPONSE);
+        error = CORES_ERROR_CORE;
+    else if (run->limit)
+        error = find(memory, CORES_RANGE_WRITE0, destination, run->limit, &run->results);
+    if (error)
+        cores_fail(run, error);
 }
 
 uint32_t cores_advance(struct cores_run *run, uint32_t beats)
@@ -158,10 +176,10 @@ uint32_t cores_advance(struct cores_run *run, uint32_t beats)
     return run->busy;
 }
 
-uint32_t cores_run_list(struct cores_run *run, uintptr_t memory, uint64_t bytes, uint32_t core, uint32_t list,
+uint32_t cores_run_list(struct cores_run *run, const struct cores_memory *memory, uint32_t core, uint32_t list,
                         uint32_t destination, uint32_t limit, uint32_t *written, uint32_t *beats)
 {
-    cores_start(run, memory, bytes, core, list, destination, limit);
+    cores_start(run, memory, core, list, destination, limit);
     while (cores_advance(run, UINT32_MAX))
         ;
     if (written)

@@ -43,6 +43,8 @@ enum cores_error {                 /* Bits; the names are those of the gateware'
     CORES_ERROR_RESPONSE   = 1 << 1,   /* Address outside of the memory. Ends the run. */
     CORES_ERROR_OVERRUN    = 1 << 2,   /* More results than the limit. Ends the run. */
     CORES_ERROR_CORE       = 1 << 3,   /* No such core. Ends the run. */
+    CORES_ERROR_READ       = 1 << 4,   /* List or piece outside of the ranges for reading. Ends the run. */
+    CORES_ERROR_WRITE      = 1 << 5,   /* Destination outside of those for writing. Ends the run. */
     CORES_ERROR_MAGIC      = 1 << 8,   /* Header without its magic: the rest of the list is dropped. */
     CORES_ERROR_ROWS       = 1 << 9,   /* The record is drained; the next one is right. Likewise the following. */
     CORES_ERROR_BEATS      = 1 << 10,
@@ -53,6 +55,25 @@ enum cores_error {                 /* Bits; the names are those of the gateware'
     CORES_ERROR_LENGTH     = 1 << 15,
     CORES_ERROR_BUFFER     = 1 << 16,  /* V record that does not match the K record that filled its buffer. */
     CORES_ERROR_TRUNCATED  = 1 << 17,  /* The list ended within a record. */
+};
+
+enum cores_range_name {            /* Order of the accelerator's READS, then WRITES. */
+    CORES_RANGE_READ0,
+    CORES_RANGE_READ1,
+    CORES_RANGE_WRITE0,
+    CORES_RANGE_WRITE1,
+    CORES_RANGES,
+};
+
+/* Bus addresses of the first and the last byte, as in the accelerator's registers: whole bursts count; first > last: none. */
+struct cores_range { uint32_t first, last; };
+
+/* What bus addresses reach: 0 … bytes - 1 from base on, high_bytes bytes at high_first from high on; and what of that lists may name. */
+struct cores_memory {
+    uintptr_t base, high;
+    uint64_t  bytes;
+    uint32_t  high_first, high_bytes;
+    struct cores_range range[CORES_RANGES];
 };
 
 struct cores_record { int32_t value; uint32_t row; };
@@ -71,16 +92,16 @@ struct cores_run {
     uint32_t errors;               /* enum cores_error. */
     uint32_t busy;
 
-    /* Memory: bus address a is the byte at base + a, for a below bytes. */
-    uintptr_t base;
-    uint64_t  bytes;
-    uint32_t  core, list, destination, limit;
+    const struct cores_memory *memory;
+    uint32_t core, list, limit;
 
     /* Reader: what is left of the current piece. */
-    uint32_t piece, piece_bytes, last;
+    uintptr_t piece;
+    uint32_t  piece_bytes, last;
 
-    /* Writer: half a beat that waits for the other half. */
-    uint32_t half, half_full;
+    /* Writer: where the results go, and half a beat that waits for the other half. */
+    uintptr_t results;
+    uint32_t  half, half_full;
 
     /* Record in progress. */
     uint32_t rows, row, row_beats, refused;
@@ -106,15 +127,15 @@ struct cores_run {
     uint8_t scratch[CORES_ROW_BYTES] __attribute__((aligned(64)));  /* A row that two pieces share. */
 };
 
-/* Rings the doorbell. Addresses and limit as in the lane's registers; memory: pointer of bus address 0, `bytes` long. */
-void cores_start(struct cores_run *run, uintptr_t memory, uint64_t bytes, uint32_t core, uint32_t list, uint32_t destination,
+/* Rings the doorbell. Addresses and limit as in the lane's registers; *memory lasts as long as the run. */
+void cores_start(struct cores_run *run, const struct cores_memory *memory, uint32_t core, uint32_t list, uint32_t destination,
                  uint32_t limit);
 
 /* Runs for about `beats` beats; returns 1 while there is more to do. */
 uint32_t cores_advance(struct cores_run *run, uint32_t beats);
 
 /* Runs a list to its end; returns errors. *written: bytes of results; *beats: beats of the stream (either may be NULL). */
-uint32_t cores_run_list(struct cores_run *run, uintptr_t memory, uint64_t bytes, uint32_t core, uint32_t list,
+uint32_t cores_run_list(struct cores_run *run, const struct cores_memory *memory, uint32_t core, uint32_t list,
                         uint32_t destination, uint32_t limit, uint32_t *written, uint32_t *beats);
 
 size_t cores_run_bytes(void);      /* sizeof(struct cores_run), for hosts. */
@@ -133,7 +154,7 @@ void cores_fail(struct cores_run *run, uint32_t error);
 /* A 32-bit result; cores_flush() fills the last beat with 0. */
 static inline void cores_put(struct cores_run *run, uint32_t word)
 {
-    uint32_t *beat = (uint32_t *)(run->base + run->destination + run->written);
+    uint32_t *beat = (uint32_t *)(run->results + run->written);
 
     run->half_full = !run->half_full;
     if (run->half_full)

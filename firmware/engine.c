@@ -26,6 +26,26 @@ static int reachable(const struct engine_pl *pl, const void *start, size_t bytes
     return (uintptr_t)start >= pl->memory && (uintptr_t)start % ENGINE_ALIGNMENT == 0 && first + bytes <= (uint64_t)1 << 32;
 }
 
+static void allow(const struct engine *engine, uint32_t range, uintptr_t start, uint64_t bytes)
+{
+    uint32_t first = (uint32_t)(start - engine->pl.memory);
+
+    if (bytes)
+        engine->pl.allow(engine->pl.context, range, first, first + (uint32_t)(bytes - 1));
+    else
+        engine->pl.allow(engine->pl.context, range, UINT32_MAX, 0);
+}
+
+void engine_allow(const struct engine *engine)
+{
+    int ready = engine->sessions != 0;
+
+    allow(engine, ENGINE_RANGE_IMAGE,   (uintptr_t)engine->header,          ready ? engine->header->image_bytes : 0);
+    allow(engine, ENGINE_RANGE_ARENA,   engine->arena,                      ready ? engine->read_bytes : 0);
+    allow(engine, ENGINE_RANGE_RESULTS, engine->arena + engine->read_bytes, ready ? engine->written_bytes : 0);
+    allow(engine, ENGINE_RANGE_ON_CHIP, engine->pl.results,                 ready ? engine->pl.results_bytes : 0);
+}
+
 uint32_t engine_init(struct engine *engine, const void *image, size_t image_bytes, void *arena, size_t arena_bytes,
                      uint32_t sessions, const struct engine_pl *pl)
 {
@@ -33,6 +53,7 @@ uint32_t engine_init(struct engine *engine, const void *image, size_t image_byte
 
     memset(engine, 0, sizeof(*engine));
     engine->pl = *pl;
+    engine_allow(engine);
     if (sessions == 0 || sessions > ENGINE_SESSIONS_MAX)
         return ENGINE_ERROR_SESSION;
     if (!reachable(pl, image, image_bytes) || !reachable(pl, arena, arena_bytes) ||
@@ -47,6 +68,7 @@ uint32_t engine_init(struct engine *engine, const void *image, size_t image_byte
     }
     engine_build_lists(engine);
     engine->pl.clean(image, image_bytes);
+    engine_allow(engine);
     return ENGINE_OK;
 }
 
@@ -270,6 +292,7 @@ const char *engine_error_text(uint32_t error)
         [ENGINE_ERROR_TIMEOUT]   = "the accelerator gave no result in time",
         [ENGINE_ERROR_LIST]      = "the accelerator refused its work",
         [ENGINE_ERROR_SHORTLIST] = "this accelerator keeps no shortlist as long as the model's hybrid head needs",
+        [ENGINE_ERROR_RANGE]     = "the accelerator refused an address outside of the model's memory",
     };
 
     return error < sizeof(texts)/sizeof(texts[0]) ? texts[error] : "unknown error";

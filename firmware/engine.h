@@ -39,6 +39,15 @@ enum engine_pl_status {
     ENGINE_PL_BUSY  = 0,           /* The list runs. */
     ENGINE_PL_DONE  = 1,           /* All results have landed. */
     ENGINE_PL_ERROR = 2,           /* The list ended with an error. */
+    ENGINE_PL_RANGE = 3,           /* The list named memory that is not allowed, and ended before it was touched. */
+};
+
+enum engine_range {                /* Memory that lists may name; order of the accelerator's READS, then WRITES. */
+    ENGINE_RANGE_IMAGE   = 0,      /* Read: weights. */
+    ENGINE_RANGE_ARENA   = 1,      /* Read: lists, headers, x, KV caches. */
+    ENGINE_RANGE_RESULTS = 2,      /* Written: results in the arena. */
+    ENGINE_RANGE_ON_CHIP = 3,      /* Written: results in engine_pl.results. */
+    ENGINE_RANGES,
 };
 
 /*
@@ -64,6 +73,7 @@ struct engine_pl {
     void     (*clean)(const void *data, size_t bytes);      /* CPU's writes reach memory. */
     void     (*invalidate)(const void *data, size_t bytes); /* CPU reads from memory again. */
     uint32_t (*microseconds)(void);                      /* Free-running clock that wraps. */
+    void     (*allow)(void *context, uint32_t range, uint32_t first, uint32_t last);  /* Bytes of enum engine_range; first > last: none. */
 };
 
 /* Errors ----------------------------------------------------------------------------------------*/
@@ -83,6 +93,7 @@ enum engine_error {
     ENGINE_ERROR_TIMEOUT,          /* The PL gave no result in time. */
     ENGINE_ERROR_LIST,             /* The PL refused or failed a list. */
     ENGINE_ERROR_SHORTLIST,        /* The matmul core keeps no shortlist as long as the head's. */
+    ENGINE_ERROR_RANGE,            /* A list named memory outside of image, arena and results. */
 };
 
 /* One clear line for people. */
@@ -144,6 +155,9 @@ size_t engine_bytes(void);
  */
 uint32_t engine_init(struct engine *engine, const void *image, size_t image_bytes, void *arena, size_t arena_bytes,
                      uint32_t sessions, const struct engine_pl *pl);
+
+/* Allows the PL what the engine's lists name, and nothing else: again after somebody else has used the PL. */
+void engine_allow(const struct engine *engine);
 
 /* Positions of a session: the image's context, or what PL and arena hold. */
 uint32_t engine_context(const struct engine *engine);

@@ -182,11 +182,13 @@ static uint64_t place(struct engine *engine, uint64_t arena, uint32_t sessions, 
         struct engine_session *session = &engine->session[i];
         session->kv     = carve(&carver, (uint64_t)h->layers*2*engine->kv_width*engine->capacity);
         session->lists  = carve(&carver, (uint64_t)h->layers*engine->unit_count*4*BEAT_BYTES);
-        session->prompt = carve(&carver, (uint64_t)context*sizeof(uint32_t));
     }
+
+    engine->read_bytes = carver.next - arena;
 
     /* DMA writer. */
     place_results(engine, &carver);
+    engine->written_bytes = carver.next - arena - engine->read_bytes;
 
     /* CPU alone. */
     engine->x         = carve(&carver, (uint64_t)h->hidden*ENGINE_BATCH*sizeof(float));
@@ -196,6 +198,8 @@ static uint64_t place(struct engine *engine, uint64_t arena, uint32_t sessions, 
     engine->activated = carve(&carver, (uint64_t)h->ffn*ENGINE_BATCH*sizeof(float));
     engine->logits    = carve(&carver, (uint64_t)h->vocab*ENGINE_BATCH*sizeof(float));
     engine->k_factors = carve(&carver, (uint64_t)h->layers*h->kv_heads*sizeof(float));
+    for (uint32_t i = 0; i < sessions; i++)
+        engine->session[i].prompt = carve(&carver, (uint64_t)context*sizeof(uint32_t));
     return carver.next - arena;
 }
 
@@ -242,6 +246,7 @@ uint32_t engine_layout(struct engine *engine, const void *image, void *arena, si
     if (context < least)
         return engine->pl.rows_max < least ? ENGINE_ERROR_PL : ENGINE_ERROR_MEMORY;
     place(engine, (uintptr_t)arena, sessions, context);
+    engine->arena = (uintptr_t)arena;
     if (engine->shortlist.count)
         engine_clear_logits(engine);
     for (uint32_t i = 0; i < h->layers*h->kv_heads; i++) {

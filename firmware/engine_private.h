@@ -83,6 +83,8 @@ struct engine {
     struct engine_pl pl;
     const struct image_header *header;
     const struct image_layer  *layers;
+    uintptr_t arena;
+    uint64_t  read_bytes, written_bytes;   /* Of the arena: what the DMA reads, and behind it what it writes. */
     uint32_t sessions, context, capacity;  /* capacity: context in whole bursts. */
     uint32_t q_width, kv_width, group;     /* group: query heads per KV head. */
     struct engine_session session[ENGINE_SESSIONS_MAX];

@@ -142,8 +142,8 @@ static int look(struct engine *engine, uint32_t port)
         return 0;
     status = engine->pl.status(engine->pl.context, port);  /* First: with DONE, progress is final. */
     landed = engine->pl.progress(engine->pl.context, port);
-    if (status == ENGINE_PL_ERROR || (status == ENGINE_PL_DONE && landed != lane->expected)) {
-        engine->failed = ENGINE_ERROR_LIST;
+    if (status == ENGINE_PL_ERROR || status == ENGINE_PL_RANGE || (status == ENGINE_PL_DONE && landed != lane->expected)) {
+        engine->failed = status == ENGINE_PL_RANGE ? ENGINE_ERROR_RANGE : ENGINE_ERROR_LIST;
         lane->done     = 1;
         return 0;
     }

@@ -35,7 +35,7 @@ def constants():
     a     = circuits.ATTENTION
     names = lambda prefix, module, *constants: [(f"{prefix}{name}", getattr(module, name)) for name in constants]
     return [
-        ("model/stream.py", names("", stream, "BEAT_BYTES", "TRITS_PER_BYTE", "TERNARY_PER_BEAT", "INT8_PER_BEAT", "ROW_WEIGHTS_MAX",
+        ("model/stream.py", names("", stream, "BEAT_BYTES", "BURST_BEATS", "TRITS_PER_BYTE", "TERNARY_PER_BEAT", "INT8_PER_BEAT", "ROW_WEIGHTS_MAX",
             "TOPK_MAX", "HEAD_DIM_MAX", "FORMAT_TERNARY", "FORMAT_INT8", "REDUCE_NONE", "REDUCE_ARGMAX", "REDUCE_TOPK")),
         ("model/trits.py", [("TRITS_WORDS", np.pad(trits.DECODE, ((0, 0), (0, 3))).copy().view("<u8")[:, 0])]),
         ("model/circuits.py", [*names("", circuits, "SCORE_SHIFT", "MULTIPLIER_BITS"), ("ATTENTION_SCORE_BITS", a.score_bits),

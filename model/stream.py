@@ -22,6 +22,11 @@ score buffer ::
     [V_HEADER] [V: rows × head_dim int8]
 
 Results leave after each V record: for each query ``head_dim`` int32 numerators, the int32 denominator, the int32 maximum score.
+
+A lane touches the memory that software has allowed and no other: the registers ``read0_first``, ``read0_last``, ``read1_…`` name up to
+two ranges for lists and their pieces, ``write0_…`` and ``write1_…`` two for results, in whole bursts; after the reset there are none. Each
+cache line of a list, each piece, and the destination with its limit must lie within one of them. What does not ends the list with a
+range error before anything of it is asked for. A piece, or a destination, never runs over 2**32.
 """
 
 from model.layout import Field, Word

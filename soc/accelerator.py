@@ -20,6 +20,7 @@ from cores import attention, matmul, probe, reader, writer
 from cores.attention import Attention
 from cores.matmul import Matmul
 from cores.probe import Probe
+from cores.ranges import BLOCK_BYTES, range_layout
 from cores.reader import DMAReader
 from cores.writer import DMAWriter
 from model.circuits import ATTENTION, AttentionParameters
@@ -28,8 +29,10 @@ from model.stream import FORMAT_INT8, FORMAT_TERNARY, HEAD_DIM_MAX, ROW_WEIGHTS_
 # Constants ----------------------------------------------------------------------------------------
 
 IDENTITY      = 0x4C54524E            # "LTRN".
-VERSION       = (1, 0)                # Registers and streams: (incompatible, compatible) changes.
+VERSION       = (2, 0)                # Registers and streams: (incompatible, compatible) changes.
 CORES         = ("matmul", "attention", "probe")
+READS         = ("read0", "read1")    # Ranges of memory that lanes may read …
+WRITES        = ("write0", "write1")  # … and write.
 FORMATS       = {"ternary": FORMAT_TERNARY, "int8": FORMAT_INT8}
 SETTLE_CYCLES = 3                     # Quiet cycles in a row that end a list: a beat between two blocks is seen by neither for one.
 
@@ -88,10 +91,12 @@ class Lane(LiteXModule):
 
     Parameters
     ----------
-    port  : AXIInterface (axi3, 64-bit).
-    cores : {name: (module, errors)} in the order of `CORES`; a module has `sink`, `source`, `idle`, `error`, and errors names its bits.
+    port   : AXIInterface (axi3, 64-bit).
+    cores  : {name: (module, errors)} in the order of `CORES`; a module has `sink`, `source`, `idle`, `error`, and errors names its bits.
+    reads  : Records of `range_layout()`: what may be read.
+    writes : likewise, written.
     """
-    def __init__(self, port, cores, timeout=2**16):
+    def __init__(self, port, cores, reads, writes, timeout=2**16):
         self.idle = Signal()  # Nothing runs and nothing is on its way.
 
         # Registers --------------------------------------------------------------------------------
@@ -141,8 +146,8 @@ class Lane(LiteXModule):
 
         # Path -------------------------------------------------------------------------------------
 
-        self.reader = DMAReader(port, timeout=timeout)
-        self.writer = DMAWriter(port, timeout=timeout)
+        self.reader = DMAReader(port, reads,  timeout=timeout)
+        self.writer = DMAWriter(port, writes, timeout=timeout)
         select      = Signal(2)
         flush       = Signal(reset=1)  # Nothing runs: cores in reset, what still comes is dropped.
         idle        = Signal()
@@ -182,6 +187,7 @@ class Lane(LiteXModule):
         # Sequence ---------------------------------------------------------------------------------
 
         doorbell, finish = Signal(), Signal()
+        enter  = Signal()
         begin  = Signal()
         settle = Signal(max=SETTLE_CYCLES + 1)
         self.fsm = fsm = FSM(reset_state="IDLE")
@@ -197,6 +203,7 @@ class Lane(LiteXModule):
                 finish.eq(1),
                 NextState("IDLE"),
             ).Elif(drained,
+                enter.eq(1),
                 NextValue(begin, 1),
                 NextValue(flush, 0),
                 NextState("RUN"),
@@ -227,7 +234,8 @@ class Lane(LiteXModule):
             ),
         )
         self.comb += [
-            self.reader.start.eq(begin),
+            self.reader.load.eq(fsm.ongoing("IDLE")),  # Registers that are written before the doorbell have settled by then.
+            self.reader.start.eq(enter),
             self.reader.flush.eq(flush),
             self.reader.address.eq(self._list_address.storage[3:]),
             self.writer.start.eq(begin),
@@ -353,6 +361,25 @@ class Accelerator(LiteXModule):
         ])
         self._clock = CSRStatus(32, description="Free-running clock cycles: software measures the clock with it.")
 
+        def memory(name, what):
+            """A range that software sets, in whole bursts."""
+            low    = log2_int(BLOCK_BYTES)
+            blocks = Record(range_layout())
+            first  = CSRStorage(32, name=f"{name}_first", reset=2**32 - 1,
+                description=f"First byte of memory that lanes may {what}; its low {low} bits count as 0. Behind the last byte: none.")
+            last   = CSRStorage(32, name=f"{name}_last", reset=0,
+                description=f"Last byte of that memory; its low {low} bits count as 1. After the reset nothing is allowed.")
+            self.comb += [
+                blocks.first.eq(first.storage[low:]),
+                blocks.last.eq(last.storage[low:]),
+            ]
+            setattr(self, f"_{name}_first", first)
+            setattr(self, f"_{name}_last",  last)
+            return blocks
+
+        reads  = [memory(name, "read")  for name in READS]
+        writes = [memory(name, "write") for name in WRITES]
+
         # # #
 
         self.sync += self._clock.status.eq(self._clock.status + 1)
@@ -361,7 +388,7 @@ class Accelerator(LiteXModule):
 
         lanes = []
         for i, port in enumerate(self.ports):
-            lane = Lane(port, (cores or make_cores)(config), timeout=config.timeout)
+            lane = Lane(port, (cores or make_cores)(config), reads, writes, timeout=config.timeout)
             self.add_module(f"lane{i}", lane)
             self.comb += self.irqs[i].eq(lane.ev.irq)
             lanes.append(lane)

@@ -22,7 +22,7 @@ EVENT     = np.dtype([(name, "<u4") for name in ("kind", "session", "token", "po
 IDLE, BUSY, PROMPT, TOKEN, END, ERROR       = range(6)
 END_EOS, END_LENGTH, END_CONTEXT, END_STOPPED = range(1, 5)
 (OK, ERROR_IMAGE, ERROR_ALIGNMENT, ERROR_MEMORY, ERROR_PL, ERROR_SESSION, ERROR_BUSY, ERROR_CONTEXT, ERROR_TOKEN, ERROR_SETTINGS, ERROR_EMPTY,
-    ERROR_TIMEOUT, ERROR_LIST, ERROR_SHORTLIST) = range(14)
+    ERROR_TIMEOUT, ERROR_LIST, ERROR_SHORTLIST, ERROR_RANGE) = range(15)
 
 
 def settings_bytes(settings, ignore_eos=False):
@@ -56,7 +56,7 @@ class Engine:
         self.engine  = build.room(build.call("engine_bytes"))
         self.event   = build.room(EVENT.itemsize)
         self.polls   = 0
-        cores        = build.room(build.call("cores_pl_bytes"))
+        self.cores   = cores = build.room(build.call("cores_pl_bytes"))
         self.pl      = build.room(256)
         # Bus addresses are 32 bits wide: on hosts they count from the start of the memory.
         memory = 0 if build.base + len(build.memory) <= 2**32 else build.base
@@ -67,6 +67,11 @@ class Engine:
         for name, value in {"results_bytes": results_bytes, **pl}.items():
             build.view(start + 4*PL_FIELDS.index(name), np.uint32, 1)[0] = value
         self.error = build.call("engine_init", self.engine, self.image, len(image), self.arena, arena_bytes, sessions, self.pl) & 0xFFFFFFFF
+
+    @property
+    def ranges(self):
+        """uint32 [4, 2], in place: first and last bus address that the C cores may read (image, arena) and write (arena, results)."""
+        return self.build.view(self.cores + 2*self.build.pointer_bytes + 16, np.uint32, 8).reshape(4, 2)
 
     @property
     def context(self):

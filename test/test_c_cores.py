@@ -29,7 +29,7 @@ MATMUL, ATTENTION             = 0, 1
 RESERVED                      = 2
 
 ERRORS = {name: 1 << bit for bit, name in {0: "descriptor", 1: "response", 2: "overrun", 3: "core", 8: "magic", 9: "rows", 10: "beats",
-    11: "format", 12: "vectors", 13: "reduce", 14: "queries", 15: "length", 16: "buffer", 17: "truncated"}.items()}
+    4: "read", 5: "write", 11: "format", 12: "vectors", 13: "reduce", 14: "queries", 15: "length", 16: "buffer", 17: "truncated"}.items()}
 
 SEED  = st.integers(0, 2**32 - 1)
 DRAWN = settings(max_examples=40, deadline=None, derandomize=True)
@@ -91,12 +91,22 @@ def attention_records(random, rows, head_dim, lengths, buffer):
 
 # Runs ---------------------------------------------------------------------------------------------
 
+NOTHING = (2**32 - 1, 0)
+ALL     = (0, MEMORY - 1)
+
+
+def cores_memory(c, address, ranges):
+    """struct cores_memory: MEMORY bytes from bus address 0 on, and of those the ranges (first, last) READ0, READ1, WRITE0, WRITE1."""
+    pointers = np.array([address, 0], np.uint32 if c.pointer_bytes == 4 else np.uint64)
+    return c.put(pointers.tobytes() + np.array([MEMORY], np.uint64).tobytes() + np.array([0, 0, *np.ravel(ranges)], np.uint32).tobytes())
+
 
 class Run:
     """A memory with a stream cut into pieces at random beats, run by cores_run_list() or in shares."""
     def __init__(self, c, core, stream, random=None, limit=MEMORY - RESULTS - 8):
         c.free()
         self.c, self.core, self.limit = c, core, limit
+        self.ranges  = [ALL, NOTHING, ALL, NOTHING]
         self.address = c.room(MEMORY)
         self.memory  = c.view(self.address, np.uint8, MEMORY)
         self.memory[:] = GUARD
@@ -115,7 +125,7 @@ class Run:
         """Returns the errors; then `results` and `beats` are there."""
         c, memory = self.c, self.address
         self.memory[LIST:LIST + 8*len(self.words)] = np.array(self.words, np.uint64).view(np.uint8)
-        arguments = (self.run, memory, np.uint64(MEMORY), self.core, LIST, RESULTS + 8, self.limit)
+        arguments = (self.run, cores_memory(c, memory, self.ranges), self.core, LIST, RESULTS + 8, self.limit)
         if share is None:
             written, beats = c.room(4), c.room(4)
             errors = c.call("cores_run_list", *arguments, written, beats) & 0xFFFFFFFF
@@ -287,7 +297,8 @@ def test_descriptor_without_length(c):
 @pytest.mark.parametrize("address", [MEMORY, 2**32 - 8])
 def test_address_outside_of_the_memory(c, address):
     run = Run(c, MATMUL, matmul_group(np.random.default_rng(8), 3, 30, FORMAT_TERNARY, 1)[0])
-    run.words = [DESCRIPTOR.pack(address=address//8, length=1, last=1)]
+    run.words  = [DESCRIPTOR.pack(address=address//8, length=1, last=1)]
+    run.ranges = [ALL, (address, address), ALL, NOTHING]
     assert run.go() == ERRORS["response"] and run.results.size == 0
 
 

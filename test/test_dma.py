@@ -124,6 +124,7 @@ def clean(request):
         bench.pl.inject()
         bench.pl.stall(ar=0, r=0, aw=0, w=0, b=0)
         bench.pl.set_hook(None)
+        bench.driver.allow(bench.pl.regions, bench.pl.regions)
 
 # Lengths and offsets ------------------------------------------------------------------------------
 
@@ -156,6 +157,7 @@ def test_long_piece(bench):
 def test_longest_piece_counts_on(bench):
     """512 MB: bursts follow each other without a gap over the first thousands; then the list is aborted."""
     seen = []
+    bench.driver.allow([(BASE, 512 << 20)], bench.pl.regions)
     bench.pl.set_hook(lambda write, address, bytes: seen.append((address, bytes)))
     bench.at(LIST, 8)[:] = np.array([descriptor(BASE, 512 << 20, last=True)], dtype="<u8").view(np.uint8)
     bench.driver.start(0, "probe", LIST, TARGET, 8)
@@ -252,6 +254,8 @@ def test_read_error_of_the_list(bench):
 
 
 def test_list_outside_memory(bench):
+    """Where it is allowed, but nothing is there: the memory answers with an error."""
+    bench.driver.allow([*bench.pl.regions, (0xF000_0000, 4096)], bench.pl.regions)
     bench.driver.start(0, "matmul", 0xF000_0000, TARGET, 8)
     failed(bench, "reader_response")
 

@@ -279,13 +279,13 @@ def test_damaged_image_and_sessions(host, tiny):
 
 
 def test_every_error_has_one_line(host):
-    for error in range(ERROR_LIST + 2):
+    for error in range(ERROR_RANGE + 2):
         text = ctypes.string_at(host.call("engine_error_text", error)).decode()
         assert 5 < len(text) < 100 and "\n" not in text
 
 # Failures of the PL -------------------------------------------------------------------------------
 
-PL_BUSY, PL_DONE, PL_ERROR = range(3)
+PL_BUSY, PL_DONE, PL_ERROR, PL_RANGE = range(4)
 
 
 class FailingPl:
@@ -334,7 +334,12 @@ class FailingPl:
 
 
 @pytest.mark.parametrize("at", [0, 1, 5, 20])
-@pytest.mark.parametrize("status, landed, error", [(PL_ERROR, None, ERROR_LIST), (PL_DONE, 8, ERROR_LIST), (PL_BUSY, 0, ERROR_TIMEOUT)])
+@pytest.mark.parametrize("status, landed, error", [
+    (PL_ERROR, None, ERROR_LIST),
+    (PL_RANGE, None, ERROR_RANGE),
+    (PL_DONE,  8,    ERROR_LIST),
+    (PL_BUSY,  0,    ERROR_TIMEOUT),
+])
 def test_pl_that_fails(host, tiny, at, status, landed, error):
     image, model = tiny
     engine = Engine(host, image, pl={"timeout_us": 5000})

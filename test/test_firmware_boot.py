@@ -13,6 +13,7 @@ import pytest
 from unicorn.arm_const import UC_ARM_REG_CP_REG, UC_ARM_REG_CPSR, UC_ARM_REG_FPEXC, UC_ARM_REG_FPSCR, UC_ARM_REG_R0, UC_ARM_REG_SP
 
 from firmware import build
+from soc.accelerator import VERSION
 from soc.virtual.board import BoardError, VirtualBoard
 from soc.virtual.slcr import IO_PLL
 
@@ -49,7 +50,7 @@ def board(**options):
 def test_boots(compiler):
     with board(elf=build.build_elf(compiler)) as b:
         text = until(b, "\nready")
-        assert "PL: gateware ready, version 1.0" in text and "build virtual" in text and "model: none" in text
+        assert f"PL: gateware ready, version {VERSION[0]}.{VERSION[1]}" in text and "build virtual" in text and "model: none" in text
         control = b.cpu.uc.reg_read(*SCTLR)
         assert control & (M | C | I | Z) == M | C | I | Z and not control & (A | V)
 
@@ -109,7 +110,7 @@ def test_pl_without_clock_or_of_others():
         b.slcr.registers[IO_PLL] = 21 << 12  # 1,050 MHz: no 125 MHz from it.
         assert "no 125 MHz clock" in until(b, "\nready")
         assert b.bus.accesses == 0
-    for name, value in (("identity", 0x12345678), ("version", 2 << 16)):
+    for name, value in (("identity", 0x12345678), ("version", VERSION[0] + 1 << 16), ("version", VERSION[0] - 1 << 16)):
         with board() as b:
             b.pl._values[f"accelerator_{name}"] = value
             assert "foreign gateware" in until(b, "\nready")

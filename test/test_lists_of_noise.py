@@ -7,7 +7,7 @@
 """Lists and streams that no driver writes, on the gateware and on its C model: both end, say the same and write nowhere else.
 
 Groups and heads with members out of range, flipped bits, missing and surplus beats, noise without a header, descriptors of no length or
-outside of the memory, destinations without room.
+outside of the memory or of the ranges that lanes may touch, destinations without room or outside.
 """
 
 import random
@@ -23,6 +23,7 @@ from soc.virtual.driver import Driver
 from soc.virtual.pl import MemoryParameters, RtlPL
 
 SIZE, LIST, STREAM, DESTINATION = 1 << 20, 0x8000, 0x1_0000, 0x8_0000
+HOLE   = 2*SIZE  # May be read, but nothing is there.
 CONFIG = AcceleratorConfig()  # The virtual board's: no build of our own.
 ROUNDS = 500
 CYCLES = 1 << 20  # Many times what the longest of these streams needs.
@@ -31,7 +32,8 @@ CYCLES = 1 << 20  # Many times what the longest of these streams needs.
 FLIPPED  = (*range(16, 21), 32, *range(48, 64))
 CAPACITY = {"attention_rows", "attention_queries", "matmul_vectors", "matmul_reduce"}
 
-LANE_ERRORS = {"reader_descriptor", "reader_response", "writer_overrun"}  # End the run: how far the core has come by then differs.
+# They end the run: how far the core has come by then differs.
+LANE_ERRORS = {"reader_descriptor", "reader_range", "reader_response", "writer_overrun", "writer_range"}
 
 # Streams ------------------------------------------------------------------------------------------
 
@@ -81,8 +83,8 @@ def descriptors(draw, count):
         beats = draw.randint(1, count - at) if draw.random() < 0.5 else count - at
         pieces.append((STREAM + 8*at, 8*beats))
         at += beats
-    if draw.random() < 0.04:
-        pieces[draw.randrange(len(pieces))] = (2*SIZE, 64)
+    if draw.random() < 0.08:
+        pieces[draw.randrange(len(pieces))] = draw.choice([(HOLE, 64), (HOLE + 4096, 64), (SIZE - 64, 128), (2**32 - 8, 2**32 - 8)])
     listed = [descriptor(*piece, last=piece is pieces[-1], irq=False) for piece in pieces]
     if draw.random() < 0.04:
         listed[draw.randrange(len(listed))] &= (1 << 35) - 1  # Of no beats.
@@ -97,17 +99,19 @@ class Board:
         self.pl     = make(self.memory)
         self.driver = Driver(self.pl)
 
-    def run(self, core, stream, listed, limit):
+        self.driver.allow([(0, SIZE), (HOLE, 4096)], [(DESTINATION, SIZE - DESTINATION)])
+
+    def run(self, core, stream, listed, destination, limit):
         """(flags, bytes of results, memory)."""
         self.memory[:] = 0xA5
         for address, content in ((STREAM, stream), (LIST, listed)):
             content = np.array(content, "<u8").view(np.uint8)
             self.memory[address:address + len(content)] = content
         before = self.memory.copy()
-        self.driver.start(0, core, LIST, DESTINATION, limit)
+        self.driver.start(0, core, LIST, destination, limit)
         outcome = self.driver.wait(0, CYCLES)
         outside = np.flatnonzero(self.memory != before)
-        assert outcome.results <= limit and ((outside >= DESTINATION) & (outside < DESTINATION + limit)).all()
+        assert outcome.results <= limit and ((outside >= destination) & (outside < destination + limit)).all()
         return outcome.flags, outcome.results, self.memory
 
 
@@ -127,7 +131,8 @@ def test_gateware_and_c_model_agree(boards, core, stall):
         data   = stream(draw, core)
         listed = descriptors(draw, len(data))
         limit  = draw.choice([SIZE - DESTINATION]*8 + [0, 8, 64])
-        (rtl, results, memory), (c, c_results, c_memory) = (board.run(core, data, listed, limit) for board in boards)
+        target = draw.choice([DESTINATION]*40 + [DESTINATION - 8, DESTINATION + 8, 2**32 - 8])
+        (rtl, results, memory), (c, c_results, c_memory) = (board.run(core, data, listed, target, limit) for board in boards)
         assert boards[0].pl.fault is None and "done" in rtl & c, seed
         assert ("error" in rtl) == ("error" in c), (seed, rtl, c)
         seen |= rtl

@@ -6,7 +6,7 @@
 
 """The virtual board's memory model is the ruler of every figure: it must see each rule of AXI3 that a master breaks, and keep time.
 
-    PL ─ port 0 ─► [fault chosen by the high bits of destination_limit] ─► memory model
+    PL ─ port 0 ─► [fault chosen by the low bits of write1_first] ─► memory model
 """
 
 import numpy as np
@@ -35,7 +35,7 @@ FAULTS = [
     ("read lock",     "ar", "lock",  lambda s, n: 1,                     "AR: locked access"),
     ("read place",    "ar", "addr",  lambda s, n: s | 4,                 "AR: address is not a multiple of 8"),
     ("read moves",    "ar", "addr",  lambda s, n: s ^ (n[0] << 7),       "AR: valid or payload changed before ready"),
-    ("read drops",    "ar", "valid", lambda s, n: s & n[0],              "AR: valid or payload changed before ready"),
+    ("read drops",    "ar", "valid", lambda s, n: s & (n != 0),          "AR: valid or payload changed before ready"),
     ("write cross",   "aw", "addr",  lambda s, n: s | 0xFF8,             "AW: burst crosses 4 KB"),
     ("write moves",   "aw", "len",   lambda s, n: s ^ n[0],              "AW: valid or payload changed before ready"),
     ("write size",    "aw", "size",  lambda s, n: 4,                     "AW: size is not 8 bytes"),
@@ -48,11 +48,11 @@ FAULTS = [
 
 
 class FaultyPL(PL):
-    """A PL whose port 0 breaks the rule that bits 28 … 31 of destination_limit choose."""
+    """A PL whose port 0 breaks the rule that the low bits of write1_first choose: no address depends on them."""
     def ports(self):
         ports  = PL.ports(self)
         count  = Signal(2)
-        select = self.accelerator.lane0._destination_limit.storage[28:]
+        select = self.accelerator._write1_first.storage[:4]
         self.sync += count.eq(count + 1)
         for channel, field in sorted({fault[1:3] for fault in FAULTS}):
             name   = f"hp0_{channel}_{field}"
@@ -72,7 +72,8 @@ def test_broken_rules_are_seen(number):
     pl     = RtlPL(memory, CONFIG, BASE, stalls, FaultyPL(CONFIG, cores=copy_cores), "faulty")
     driver = Driver(pl)
     driver.put_list(LIST, [(SOURCE, 8*200)])
-    driver.start(0, "matmul", LIST, TARGET, number << 28 | 8*200)
+    driver.allow_bytes("write1", 2**32 - 128 + number, 0)
+    driver.start(0, "matmul", LIST, TARGET, 8*200)
     pl.run(5000)
     expected = FAULTS[number][-1]
     if expected is None:
@@ -80,7 +81,7 @@ def test_broken_rules_are_seen(number):
     else:
         assert f", port 0, {expected} (address 0x" in pl.fault
     with pytest.raises(RuntimeError, match="AXI rule broken") if expected else pytest.raises(TimeoutError):
-        driver.start(0, "matmul", LIST, TARGET, number << 28 | 8*200)
+        driver.start(0, "matmul", LIST, TARGET, 8*200)
         driver.wait(0, max_cycles=10)
 
 # Time ---------------------------------------------------------------------------------------------

@@ -27,9 +27,15 @@
 #define STATUS_BUSY          (1u << CSR_ACCELERATOR_LANE0_STATUS_BUSY_OFFSET)
 #define STATUS_DONE          (1u << CSR_ACCELERATOR_LANE0_STATUS_DONE_OFFSET)
 #define STATUS_ERROR         (1u << CSR_ACCELERATOR_LANE0_STATUS_ERROR_OFFSET)
+#define STATUS_RANGE         (1u << CSR_ACCELERATOR_LANE0_STATUS_READER_RANGE_OFFSET | \
+                              1u << CSR_ACCELERATOR_LANE0_STATUS_WRITER_RANGE_OFFSET)
 #define CONTROL_START        (1u << CSR_ACCELERATOR_LANE0_CONTROL_START_OFFSET)
 #define CONTROL_ABORT        (1u << CSR_ACCELERATOR_LANE0_CONTROL_ABORT_OFFSET)
 #define CONTROL_CORE         CSR_ACCELERATOR_LANE0_CONTROL_CORE_OFFSET
+
+/* So do the ranges, each its first and its last byte. */
+#define RANGE_STRIDE         (CSR_ACCELERATOR_READ1_FIRST_ADDR - CSR_ACCELERATOR_READ0_FIRST_ADDR)
+#define RANGE(range, name)   REGISTER(CSR_ACCELERATOR_READ0_##name##_ADDR + (range)*RANGE_STRIDE)
 
 int accelerator_identify(uint32_t *version)
 {
@@ -66,7 +72,7 @@ static uint32_t status(void *context, uint32_t lane)
     if (!(word & STATUS_ERROR))
         return ENGINE_PL_DONE;
     (*(uint32_t *)context)++;
-    return ENGINE_PL_ERROR;
+    return word & STATUS_RANGE ? ENGINE_PL_RANGE : ENGINE_PL_ERROR;
 }
 
 static uint32_t cycles(void *context, uint32_t lane)
@@ -84,6 +90,15 @@ static void abort_lane(void *context, uint32_t lane)
     LANE(lane, CONTROL) = CONTROL_ABORT;
     while (LANE(lane, STATUS) & STATUS_BUSY && timer_us() - begin < ABORT_US)
         ;
+}
+
+/* Between the two writes nothing more is allowed than before or after. */
+static void allow(void *context, uint32_t range, uint32_t first, uint32_t last)
+{
+    (void)context;
+    RANGE(range, LAST)  = 0;
+    RANGE(range, FIRST) = first;
+    RANGE(range, LAST)  = last;
 }
 
 void accelerator_engine(struct engine_pl *engine_pl, uint32_t *errors)
@@ -109,6 +124,7 @@ void accelerator_engine(struct engine_pl *engine_pl, uint32_t *errors)
         .clean           = cache_clean,
         .invalidate      = cache_invalidate,
         .microseconds    = timer_us,
+        .allow           = allow,
     };
     if (engine_pl->ports > ENGINE_PORTS_MAX)
         engine_pl->ports = ENGINE_PORTS_MAX;

@@ -39,6 +39,8 @@ static struct {
     struct cores_run run;
 } work __attribute__((section(".noinit")));
 
+static struct cores_memory memory = {.bytes = UINT32_MAX};
+
 static uint32_t random_state = 1;
 
 static uint8_t random_byte(void)
@@ -86,39 +88,77 @@ static uint8_t *put_attention(uint8_t *to, const struct selftest_case *c)
     return put_random(to, c->rows*c->columns, 256);
 }
 
+/* What lanes and C core may touch from now on: list and stream, results; or nothing. */
+static void allow(const struct engine_pl *pl, int on)
+{
+    uint32_t list = (uint32_t)(uintptr_t)work.list, results = (uint32_t)(uintptr_t)work.results;
+
+    for (uint32_t range = 0; range < ENGINE_RANGES; range++)
+        memory.range[range] = (struct cores_range){UINT32_MAX, 0};
+    if (on) {
+        memory.range[ENGINE_RANGE_ARENA]   = (struct cores_range){list,    list + sizeof(work.list) + sizeof(work.stream) - 1};
+        memory.range[ENGINE_RANGE_RESULTS] = (struct cores_range){results, results + 2*RESULTS_MAX - 1};
+    }
+    for (uint32_t range = 0; range < ENGINE_RANGES; range++)
+        pl->allow(pl->context, range, memory.range[range].first, memory.range[range].last);
+}
+
+static uint32_t wait(const struct engine_pl *pl, uint32_t lane)
+{
+    uint32_t start = pl->microseconds(), state;
+
+    while ((state = pl->status(pl->context, lane)) == ENGINE_PL_BUSY && pl->microseconds() - start < TIMEOUT_US)
+        ;
+    if (state == ENGINE_PL_BUSY)
+        pl->abort(pl->context, lane);
+    return state;
+}
+
 /* 1 if the lane's results are those of the C core. */
 static int passes(const struct engine_pl *pl, uint32_t lane, const struct selftest_case *c)
 {
     uint8_t *end   = c->core == ENGINE_CORE_MATMUL ? put_matmul(work.stream, c) : put_attention(work.stream, c);
-    uint32_t bytes = (uint32_t)(end - work.stream), written, start = pl->microseconds(), state;
+    uint32_t bytes = (uint32_t)(end - work.stream), written, state;
     uint32_t list  = (uint32_t)(uintptr_t)work.list, results = (uint32_t)(uintptr_t)work.results;
 
     work.list[0] = descriptor_pack(1, 0, (uint32_t)(uintptr_t)work.stream/BEAT_BYTES, bytes/BEAT_BYTES);
     memset(work.results, 0xA5, RESULTS_MAX);
     memset(work.expected, 0xA5, RESULTS_MAX);
-    if (cores_run_list(&work.run, 0, UINT32_MAX, c->core, list, (uint32_t)(uintptr_t)work.expected, RESULTS_MAX, &written, NULL))
+    if (cores_run_list(&work.run, &memory, c->core, list, (uint32_t)(uintptr_t)work.expected, RESULTS_MAX, &written, NULL))
         return 0;
     pl->clean(&work, sizeof(work));
     pl->start(pl->context, lane, c->core, list, results, RESULTS_MAX);
-    while ((state = pl->status(pl->context, lane)) == ENGINE_PL_BUSY && pl->microseconds() - start < TIMEOUT_US)
-        ;
-    if (state == ENGINE_PL_BUSY)
-        pl->abort(pl->context, lane);
+    state = wait(pl, lane);
     pl->invalidate(work.results, RESULTS_MAX);
     return state == ENGINE_PL_DONE && pl->progress(pl->context, lane) == written && memcmp(work.results, work.expected, RESULTS_MAX) == 0;
+}
+
+/* 1 if the lane refuses a piece that ends behind what it may read. */
+static int refuses(const struct engine_pl *pl, uint32_t lane)
+{
+    work.list[0] = descriptor_pack(1, 0, (uint32_t)(uintptr_t)work.stream/BEAT_BYTES, sizeof(work.stream)/BEAT_BYTES + 1);
+    pl->clean(work.list, sizeof(work.list));
+    pl->start(pl->context, lane, ENGINE_CORE_MATMUL, (uint32_t)(uintptr_t)work.list, (uint32_t)(uintptr_t)work.results, RESULTS_MAX);
+    return wait(pl, lane) == ENGINE_PL_RANGE;
 }
 
 uint32_t selftest(const struct engine_pl *pl)
 {
     uint32_t failed = 0;
 
-    for (uint32_t lane = 0; lane < pl->ports; lane++)
+    allow(pl, 1);
+    for (uint32_t lane = 0; lane < pl->ports; lane++) {
+        int refused = refuses(pl, lane);
+        console_print("selftest: lane %u, address out of range: %s\n", lane, refused ? "refused" : "NOT REFUSED");
+        failed += !refused;
         for (uint32_t i = 0; i < sizeof(cases)/sizeof(cases[0]); i++) {
             int ok = passes(pl, lane, &cases[i]);
             console_print("selftest: lane %u, %s, %u x %u: %s, %u cycles\n", lane, cases[i].name, cases[i].rows, cases[i].columns,
                           ok ? "equal" : "DIFFERS", pl->cycles(pl->context, lane));
             failed += !ok;
         }
+    }
+    allow(pl, 0);
     console_print("selftest: %s\n", failed ? "failed" : "passed");
     return failed;
 }

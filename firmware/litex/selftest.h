@@ -14,7 +14,7 @@
 
 #include "engine.h"
 
-/* Runs every case on every lane and prints a line for each; returns the number of those that failed. */
+/* Runs every case on every lane and prints a line for each; returns the number of those that failed. Then lanes may touch nothing. */
 uint32_t selftest(const struct engine_pl *pl);
 
 #endif

@@ -108,6 +108,11 @@ class RemoteSoC:
 
     # Memory ---------------------------------------------------------------------------------------
 
+    @property
+    def regions(self):
+        """(address, bytes) of the memory that the lanes work on."""
+        return [(self.base, len(self.memory))]
+
     def upload(self):
         """Writes what differs from the last upload, in whole records; returns the bytes written."""
         words   = self.memory.view("<u4").reshape(-1, RECORD_WORDS)

@@ -9,27 +9,37 @@
 import ctypes
 import functools
 
-from model.stream import BEAT_BYTES, DESCRIPTOR
-from soc.accelerator import CORES, AcceleratorConfig
+from model.stream import BEAT_BYTES, BURST_BEATS, DESCRIPTOR
+from soc.accelerator import CORES, READS, WRITES, AcceleratorConfig
 from soc.pl import PL
 from soc.zynq import OCM_BASE
 
 DESCRIPTORS_MAX = 1 << 20  # No list is longer: one that does not end is a fault.
 
 # Bits of cores_run.h's enum cores_error.
-READER_ERRORS = {0: "reader_descriptor", 1: "reader_response", 2: "writer_overrun"}
+LANE_ERRORS   = {0: "reader_descriptor", 1: "reader_response", 2: "writer_overrun", 4: "reader_range", 5: "writer_range"}
 CORE_ERRORS   = {8: "magic", 9: "rows", 10: "beats", 11: "format", 12: "vectors", 13: "reduce", 14: "queries", 15: "length", 16: "buffer",
                  17: "truncated"}
 
-_LANE = ("list_address", "destination", "destination_limit")
+_LANE   = ("list_address", "destination", "destination_limit")
+_BLOCK  = BEAT_BYTES*BURST_BEATS
+_RANGES = [f"accelerator_{name}" for name in READS + WRITES]
+
+
+class _Memory(ctypes.Structure):
+    """struct cores_memory."""
+    _fields_ = [("base", ctypes.c_void_p), ("high", ctypes.c_void_p), ("bytes", ctypes.c_uint64), ("high_first", ctypes.c_uint32),
+        ("high_bytes", ctypes.c_uint32), ("range", ctypes.c_uint32*2*len(_RANGES))]
 
 
 @functools.lru_cache(maxsize=None)
 def _describe(config):
-    """(registers, fields, values of the registers that tell what was built) of a PL that is not built."""
+    """(registers, fields, values of the registers after the reset) of a PL that is not built."""
     top = PL(config)
     top.finalize()
-    return *top.registers(), {f"accelerator_{name}": value for name, value in top.accelerator.constants.items()}
+    stored = {f"{bank}_{csr.name}": csr.storage.reset.value for bank, region in top.csr.regions.items() for csr in region.obj
+        if hasattr(csr, "storage")}
+    return *top.registers(), stored | {f"accelerator_{name}": value for name, value in top.accelerator.constants.items()}
 
 
 class CModelPL:
@@ -37,20 +47,21 @@ class CModelPL:
 
     memory  : uint8 [bytes], what the HP ports see from address 0.
     library : the firmware's host library (ctypes.CDLL).
-    ocm     : uint8 [bytes], on-chip memory at OCM_BASE that takes results, right behind `memory` in one array. None: there is none.
+    ocm     : uint8 [bytes], on-chip memory at OCM_BASE. None: there is none.
     """
-    fault, irq, idle = None, 0, True
+    fault, irq, idle, base = None, 0, True, 0
 
     def __init__(self, memory, library, config=AcceleratorConfig(), ocm=None):
-        if ocm is not None and ocm.ctypes.data != memory.ctypes.data + len(memory):
-            raise ValueError("on-chip memory: must lie right behind the other one")
         self.memory, self.config, self.ocm = memory, config, ocm
-        self.registers, self.fields, constants = _describe(config)
+        self.regions = [(0, len(memory)), *([] if ocm is None else [(OCM_BASE, len(ocm))])]
+        self.registers, self.fields, values = _describe(config)
         self._names  = {address: name for name, address in self.registers.items()}
-        self._values = {name: 0 for name in self.registers} | constants
+        self._values = {name: 0 for name in self.registers} | values
+        self._memory = _Memory(memory.ctypes.data, None if ocm is None else ocm.ctypes.data, len(memory), OCM_BASE,
+            0 if ocm is None else len(ocm))
         self._run    = ctypes.create_string_buffer(library.cores_run_bytes() + 64)
         self._start  = library.cores_run_list
-        self._start.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64] + [ctypes.c_uint32]*4 + [ctypes.c_void_p]*2
+        self._start.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Memory)] + [ctypes.c_uint32]*4 + [ctypes.c_void_p]*2
         self._start.restype  = ctypes.c_uint32
         self._counts = (ctypes.c_uint32*2)()
         self._hook   = None
@@ -77,7 +88,7 @@ class CModelPL:
         if name.endswith("_control"):
             if value & 1:
                 self._list(name.removesuffix("control"), value >> 4 & 3)
-        elif name.endswith(_LANE):
+        elif name.endswith((*_LANE, "_first", "_last")):
             self._values[name] = value
 
     def run(self, max_cycles, until_idle=True, until_irq=False):
@@ -87,16 +98,25 @@ class CModelPL:
         self.cycles += max_cycles
         return max_cycles
 
+    def _allowed(self, address, length):
+        """Whether lanes may read a piece, and it is there."""
+        first, last = address//_BLOCK, (address + length - 1)//_BLOCK
+        return address + length <= len(self.memory) and any(self._values[f"accelerator_{name}_first"]//_BLOCK <= first and
+            last <= self._values[f"accelerator_{name}_last"]//_BLOCK for name in READS)
+
     def _pieces(self, address):
-        """(address, bytes) of each piece of a list, until its end or one that cannot be."""
+        """(address, bytes) of each piece of a list, until its end or one that is refused."""
         a, n = DESCRIPTOR["address"], DESCRIPTOR["length"]
-        for position in range(address, min(address + DESCRIPTORS_MAX*BEAT_BYTES, len(self.memory) - BEAT_BYTES + 1), BEAT_BYTES):
+        for position in range(address, address + DESCRIPTORS_MAX*BEAT_BYTES, BEAT_BYTES):
+            if not self._allowed(position, BEAT_BYTES):
+                return
             word   = int.from_bytes(self.memory[position:position + BEAT_BYTES].tobytes(), "little")
             length = (word >> n.lsb & n.mask)*BEAT_BYTES
+            piece  = (word >> a.lsb & a.mask)*BEAT_BYTES
             yield position, BEAT_BYTES
-            if length == 0:
+            if length == 0 or not self._allowed(piece, length):
                 return
-            yield (word >> a.lsb & a.mask)*BEAT_BYTES, length
+            yield piece, length
             if word & 1:
                 return
 
@@ -106,14 +126,13 @@ class CModelPL:
             for address, length in self._pieces(start):
                 self._hook(False, address, length)
         counts = ctypes.addressof(self._counts)
-        target, reach = destination, len(self.memory)
-        if self.ocm is not None and destination >= OCM_BASE:
-            target, reach = reach + destination - OCM_BASE, reach + len(self.ocm)
-        errors = self._start(self._run, self.memory.ctypes.data, reach, core, start, target, limit, counts, counts + 4)
+        for i, name in enumerate(_RANGES):
+            self._memory.range[i][:] = self._values[f"{name}_first"], self._values[f"{name}_last"]
+        errors = self._start(self._run, self._memory, core, start, destination, limit, counts, counts + 4)
         if self._hook is not None and self._counts[0]:
             self._hook(True, destination, self._counts[0])
         fields = self.fields[lane + "status"]
-        names  = [READER_ERRORS[bit] for bit in READER_ERRORS if errors >> bit & 1]
+        names  = [LANE_ERRORS[bit] for bit in LANE_ERRORS if errors >> bit & 1]
         names += [f"{CORES[core]}_{name}" for bit, name in CORE_ERRORS.items() if errors >> bit & 1]
         status = 1 << fields["done"][0]
         if errors:

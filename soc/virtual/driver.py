@@ -11,8 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from model.stream import BEAT_BYTES, descriptor
-from soc.accelerator import CORES
+from soc.accelerator import CORES, READS, WRITES
 
+NOTHING      = 2**32 - 1, 0                      # First and last byte of a range that allows nothing.
+RANGE_ERRORS = {"reader_range", "writer_range"}  # Flags of a lane that has refused an address.
 DONE_TIMEOUT = 1 << 24  # Cycles that a list may take: 128 MB at full pace.
 
 # Outcome ------------------------------------------------------------------------------------------
@@ -38,15 +40,36 @@ class Outcome:
 
 
 class Driver:
-    """Registers by name, lanes by number, of a PL with ``read``, ``write`` and ``run`` (`soc.virtual.pl.RtlPL`)."""
+    """Registers by name, lanes by number, of a PL with ``read``, ``write``, ``run`` and ``regions`` (`soc.virtual.pl.RtlPL`).
+
+    Lanes may read and write all of the PL's memory until `allow` says otherwise.
+    """
     def __init__(self, pl):
         self.pl = pl
+        self.allow(pl.regions, pl.regions)
 
     def read(self, name):
         return self.pl.read(self.pl.registers[f"accelerator_{name}"])
 
     def write(self, name, value):
         self.pl.write(self.pl.registers[f"accelerator_{name}"], value)
+
+    # Ranges ---------------------------------------------------------------------------------------
+
+    def allow(self, reads=(), writes=()):
+        """What lanes may read and write from now on: up to two pieces (address, bytes) each, which count as whole bursts."""
+        for names, pieces in ((READS, reads), (WRITES, writes)):
+            if len(pieces) > len(names):
+                raise ValueError(f"{len(pieces)} ranges: must be at most {len(names)}")
+            for name in names[len(pieces):]:
+                self.allow_bytes(name, *NOTHING)
+            for name, (address, bytes) in zip(names, pieces):
+                self.allow_bytes(name, address, address + bytes - 1)
+
+    def allow_bytes(self, name, first, last):
+        """Sets one of READS or WRITES to the bytes first … last."""
+        self.write(f"{name}_first", first)
+        self.write(f"{name}_last",  last)
 
     # Lists ----------------------------------------------------------------------------------------
 

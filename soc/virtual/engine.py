@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from model.image import IMAGE_HEADER, read_header
-from soc.accelerator import CORES
-from soc.virtual.driver import Driver
+from soc.accelerator import CORES, READS, WRITES
+from soc.virtual.driver import RANGE_ERRORS, Driver
 
 POLL_CYCLES = 4096     # PL cycles that pass while the engine looks once.
 TIMEOUT_US  = 250_000  # Of the PL's time, as the firmware's.
@@ -40,8 +40,9 @@ FUNCTIONS = [
     ("clean",        ctypes.CFUNCTYPE(None, POINTER, SIZE)),
     ("invalidate",   ctypes.CFUNCTYPE(None, POINTER, SIZE)),
     ("microseconds", ctypes.CFUNCTYPE(U32)),
+    ("allow",        ctypes.CFUNCTYPE(None, POINTER, *[U32]*3)),
 ]
-BUSY, DONE, ERROR                    = range(3)    # enum engine_pl_status.
+BUSY, DONE, ERROR, RANGE             = range(4)    # enum engine_pl_status.
 EVENT_IDLE, EVENT_TOKEN, EVENT_ERROR = 0, 3, 5     # enum engine_event_kind.
 
 
@@ -153,7 +154,8 @@ class Engine:
             part.results = np.concatenate([part.results, results] if port else [results, part.results])
             if "error" in outcome.flags:
                 self._trouble = f" (lane {port}: {', '.join(sorted(outcome.flags - {'done', 'error'}))})"
-        return ERROR if "error" in self._done[port].flags else DONE
+        flags = self._done[port].flags
+        return RANGE if flags & RANGE_ERRORS else ERROR if "error" in flags else DONE
 
     def _progress(self, _, port):
         return self._done[port].results if port in self._done else self.driver.read(f"lane{port}_results")
@@ -164,6 +166,9 @@ class Engine:
     def _abort(self, _, port):
         self.driver.abort(port)
         self.pl.run(POLL_CYCLES)
+
+    def _allow(self, _, number, first, last):
+        self.driver.allow_bytes((READS + WRITES)[number], first, last)
 
     def _clean(self, *_):
         """CPU and PL share one memory here."""

@@ -190,6 +190,11 @@ class RtlPL:
         return self._counters.cycles
 
     @property
+    def regions(self):
+        """(address, bytes) of the memories that the lanes reach."""
+        return [(self.base, len(self.memory)), *([] if self.ocm is None else [(OCM_BASE, OCM_BYTES)])]
+
+    @property
     def clocked(self):
         """PL clock cycles that were simulated."""
         return self._counters.clocked
