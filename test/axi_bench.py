@@ -51,6 +51,9 @@ class Bench:
         await ClockCycles(self.dut.sys_clk, 10)
         self.dut.sys_rst.value = 0
         await ClockCycles(self.dut.sys_clk, 10)
+        for name in ("read0", "write0"):
+            await self.write(f"{name}_first", 0)
+            await self.write(f"{name}_last", SIZE - 1)
 
     def pause(self, probability):
         ram = self.ram
@@ -64,16 +67,11 @@ class Bench:
     async def write(self, name, value):
         await self.gp0.write_dword(self.registers[f"accelerator_{name}"], value)
 
-    async def copy(self, pieces, target, core):
-        """Runs a list of (address, beats) and compares the target and the guards around it."""
-        for address, beats in pieces:
-            self.ram.write(address, self.random.randbytes(8*beats))
+    async def run(self, pieces, target, limit, core):
+        """Runs a list of (address, beats); returns the status at its end."""
         words = [address | beats << 35 | (i == len(pieces) - 1) for i, (address, beats) in enumerate(pieces)]
         self.ram.write(LIST, b"".join(word.to_bytes(8, "little") for word in words))
-        expected = b"".join(self.ram.read(address, 8*beats) for address, beats in pieces)
-        guard    = b"\xa5"*GUARD
-        self.ram.write(target - GUARD, guard + bytes(len(expected)) + guard)
-        registers = {"list_address": LIST, "destination": target, "destination_limit": len(expected), "control": 1 | core << 4}
+        registers = {"list_address": LIST, "destination": target, "destination_limit": limit, "control": 1 | core << 4}
         for name, value in registers.items():
             await self.write(f"lane0_{name}", value)
         for _ in range(LIMIT):
@@ -81,6 +79,16 @@ class Bench:
             status = await self.read("lane0_status")
             if status & 2:
                 break
+        return status
+
+    async def copy(self, pieces, target, core):
+        """Runs a list of (address, beats) and compares the target and the guards around it."""
+        for address, beats in pieces:
+            self.ram.write(address, self.random.randbytes(8*beats))
+        expected = b"".join(self.ram.read(address, 8*beats) for address, beats in pieces)
+        guard    = b"\xa5"*GUARD
+        self.ram.write(target - GUARD, guard + bytes(len(expected)) + guard)
+        status = await self.run(pieces, target, len(expected), core)
         assert status == 2, f"status {status:#x}"
         assert await self.read("lane0_results") == len(expected)
         assert self.ram.read(target - GUARD, len(expected) + 2*GUARD) == guard + expected + guard
@@ -115,3 +123,16 @@ async def lists(dut):
         for entries in (1, 2, 4, 5, 17, 40):
             pieces = [(SOURCE + 8*bench.random.randrange(2000), bench.random.randrange(1, 40)) for _ in range(entries)]
             await bench.copy(pieces, TARGET + 8*bench.random.randrange(64), bench.random.randrange(2))
+
+
+@cocotb.test()
+async def ranges(dut):
+    """A list beyond a range is refused; the memory sees nothing of it, and serves the next one."""
+    bench = Bench(dut)
+    await bench.reset()
+    errors = json.loads(os.environ["RANGE_ERRORS"])
+    for piece, target, error in ((SIZE - 8, TARGET, "reader_range"), (SOURCE, SIZE - 8, "writer_range")):
+        before = bench.ram.read(0x200, SIZE - 0x200)
+        assert await bench.run([(piece, 2)], target, 16, 0) & ~0xF == 1 << errors[error]
+        assert bench.ram.read(0x200, SIZE - 0x200) == before
+        await bench.copy([(SOURCE, 33)], TARGET + 8, 0)
