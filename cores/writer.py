@@ -56,6 +56,7 @@ class DMAWriter(LiteXModule):
             raise ValueError(f"writer on {axi.version} of {axi.data_width} bits: must be axi3 of {8*BEAT_BYTES} bits")
         if depth < 2*BURST_BEATS:
             raise ValueError(f"data FIFO of {depth} beats: must be at least {2*BURST_BEATS}")
+        self.clear   = Signal()               # One cycle, during a flush: `results` is 0, also of what is still answered.
         self.start   = Signal()               # One cycle, when drained: write to `address`.
         self.flush   = Signal()               # Level: drop what comes, finish the bursts that were announced.
         self.address = Signal(ADDRESS_BITS)
@@ -234,10 +235,11 @@ class DMAWriter(LiteXModule):
                     self.results.eq(self.results + lengths.source.len + 1),
                 ),
             ),
-            If(self.start,
-                failed.eq(0),
+            If(self.clear,
+                failed.eq(1),
                 self.results.eq(0),
             ),
+            If(self.start, failed.eq(0)),
         ]
 
         # Time-out: bursts wait and the memory does nothing ----------------------------------------

@@ -101,13 +101,15 @@ uint32_t engine_generate(struct engine *engine, uint32_t index, const uint32_t *
         return ENGINE_ERROR_BUSY;
     if (!sampling_check(settings))
         return ENGINE_ERROR_SETTINGS;
+    if (count > engine->context)
+        return ENGINE_ERROR_CONTEXT;  /* Before it is added to anything, and before tokens are read. */
     for (uint32_t i = 0; i < count; i++)
         if (tokens[i] >= engine->header->vocab)
             return ENGINE_ERROR_TOKEN;
     pending = session->has_pending;
     if (pending + count == 0)
         return ENGINE_ERROR_EMPTY;
-    if (count > engine->context || pending + count > engine->context - session->position)
+    if (pending + count > engine->context - session->position)
         return ENGINE_ERROR_CONTEXT;
     session->prompt[0] = session->pending;
     memcpy(session->prompt + pending, tokens, count*sizeof(*tokens));

@@ -139,7 +139,7 @@ struct engine_event {
     uint32_t end;                  /* enum engine_end. */
     uint32_t error;                /* enum engine_error. */
     uint32_t pl_cycles[ENGINE_PARTS]; /* TOKEN, PROMPT: cycles of this token; of two ports the longer one. */
-    uint32_t pl_bytes;             /* TOKEN, PROMPT: bytes that the PL read by its lists (headers, x, weights, KV). */
+    uint32_t pl_bytes;             /* TOKEN, PROMPT: bytes that the PL read by its lists (headers, x, weights, KV), at most UINT32_MAX. */
     uint32_t microseconds;         /* TOKEN, PROMPT: time of this token. */
 };
 
@@ -162,7 +162,7 @@ void engine_allow(const struct engine *engine);
 /* Positions of a session: the image's context, or what PL and arena hold. */
 uint32_t engine_context(const struct engine *engine);
 
-/* Arena bytes that a context of so many positions takes (for tools). */
+/* Arena bytes that a context of so many positions takes; 0 for what no engine can be, SIZE_MAX for more than a size_t holds. */
 size_t engine_arena_bytes(const void *image, uint32_t sessions, uint32_t context, const struct engine_pl *pl);
 
 /*

@@ -40,8 +40,8 @@ void engine_begin_shortlist(struct engine *engine)
 
 /* Shortlist -------------------------------------------------------------------------------------*/
 
-/* Merges the ports' records, which come best first; the rows of port 0 are the lower ones and win ties. */
-static void merge(struct engine *engine)
+/* Merges the ports' records, which come best first; the rows of port 0 are the lower ones and win ties. 0: a row is not there. */
+static int merge(struct engine *engine)
 {
     const struct engine_group *group   = &engine->groups[GROUP_HEAD];
     struct engine_shortlist *shortlist = &engine->shortlist;
@@ -56,20 +56,25 @@ static void merge(struct engine *engine)
     }
     while (shortlist->found < shortlist->count) {
         uint32_t port = !left[0] || (left[1] && (int32_t)MATMUL_RECORD_VALUE(*record[1]) > (int32_t)MATMUL_RECORD_VALUE(*record[0]));
-        shortlist->rows[shortlist->found++] = group->first[port] + MATMUL_RECORD_ROW(*record[port]++);
+        uint32_t row  = MATMUL_RECORD_ROW(*record[port]++);
+        if (row >= group->count[port])
+            return 0;
+        shortlist->rows[shortlist->found++] = group->first[port] + row;
         left[port]--;
     }
+    return 1;
 }
 
 /* Both ports have delivered their records: half of the shortlist goes to each. */
-void engine_start_scores(struct engine *engine)
+int engine_start_scores(struct engine *engine)
 {
     const struct image_header *h       = engine->header;
     struct engine_shortlist *shortlist = &engine->shortlist;
     const uint8_t *x8   = engine->groups[GROUP_HEAD].piece[0] + BEAT_BYTES;
     const uint8_t *head = (const uint8_t *)h + h->head;
 
-    merge(engine);
+    if (!merge(engine))
+        return 0;
     shortlist->scoring = 1;
     for (uint32_t port = 0; port < engine->pl.ports; port++) {
         uint32_t first = shortlist->first[port], count = shortlist->number[port];
@@ -84,6 +89,7 @@ void engine_start_scores(struct engine *engine)
         }
         engine_ring(engine, port, ENGINE_CORE_MATMUL, shortlist->lists[port], engine->y + first, (count + 1)/2*BEAT_BYTES);
     }
+    return 1;
 }
 
 /* All scores of a port have landed. */

@@ -85,7 +85,7 @@ static void shape(struct engine *engine)
     engine->weight_bytes = engine->head_bytes = 0;
     for (uint32_t kind = 0; kind < GROUPS; kind++) {
         const struct engine_group *group = &engine->groups[kind];
-        uint32_t bytes = group->rows*group->row_bytes + (group->count[1] ? 2 : 1)*(BEAT_BYTES + group->x_bytes);
+        uint64_t bytes = (uint64_t)group->rows*group->row_bytes + (group->count[1] ? 2 : 1)*(BEAT_BYTES + group->x_bytes);
         if (kind == GROUP_HEAD)
             engine->head_bytes = bytes + shortlist_bytes(engine);
         else
@@ -221,12 +221,17 @@ static uint32_t fit(struct engine *engine, size_t bytes, uint32_t sessions)
 
 /* Layout ----------------------------------------------------------------------------------------*/
 
+/* Before anything counts ports or passes. */
+static int usable(const struct engine_pl *pl)
+{
+    return (pl->ports == 1 || pl->ports == 2) && pl->queries_max > 0;
+}
+
 static int supported(const struct engine *engine)
 {
-    const struct engine_pl *pl = &engine->pl;
+    uint32_t longest = engine->pl.row_weights_max;
 
-    return (pl->ports == 1 || pl->ports == 2) && pl->queries_max > 0 && widest(engine) <= pl->row_weights_max &&
-           engine->header->hidden*engine->groups[GROUP_HEAD].planes <= pl->row_weights_max;
+    return widest(engine) <= longest && engine->header->hidden*engine->groups[GROUP_HEAD].planes <= longest;
 }
 
 uint32_t engine_layout(struct engine *engine, const void *image, void *arena, size_t arena_bytes, uint32_t sessions)
@@ -236,6 +241,8 @@ uint32_t engine_layout(struct engine *engine, const void *image, void *arena, si
 
     engine->header = h;
     engine->layers = (const struct image_layer *)(h + 1);
+    if (!usable(&engine->pl))
+        return ENGINE_ERROR_PL;
     shape(engine);
     if (!supported(engine))
         return ENGINE_ERROR_PL;
@@ -259,9 +266,13 @@ uint32_t engine_layout(struct engine *engine, const void *image, void *arena, si
 size_t engine_arena_bytes(const void *image, uint32_t sessions, uint32_t context, const struct engine_pl *pl)
 {
     struct engine engine;
+    uint64_t bytes;
 
+    if (!usable(pl) || sessions == 0 || sessions > ENGINE_SESSIONS_MAX || context > IMAGE_CONTEXT_MAX)
+        return 0;
     engine.pl     = *pl;
     engine.header = image;
     shape(&engine);
-    return (size_t)place(&engine, 0, sessions, context);
+    bytes = place(&engine, 0, sessions, context);
+    return bytes < SIZE_MAX ? (size_t)bytes : SIZE_MAX;
 }

@@ -96,7 +96,7 @@ struct engine {
     uint32_t unit_count, unit_first[ENGINE_PORTS_MAX], port_units[ENGINE_PORTS_MAX];
     uint64_t *lists;                       /* CPU writes, DMA reads: [layer][group][port][2], then the head's [port][2]. */
     float    *k_factors;                   /* [layer][kv_head]. */
-    uint32_t  weight_bytes, head_bytes;    /* What the matmul lists of a token read. */
+    uint64_t  weight_bytes, head_bytes;    /* What the matmul lists of a token read. */
 
     /* DMA writes, CPU reads. */
     int32_t *y;                            /* Of the group in progress. */
@@ -134,7 +134,7 @@ void engine_ring(struct engine *engine, uint32_t port, uint32_t core, const void
 /* engine_head.c: the shortlist of the hybrid head, from the ternary pass to the exact scores of a port. */
 void engine_clear_logits(struct engine *engine);
 void engine_begin_shortlist(struct engine *engine);
-void engine_start_scores(struct engine *engine);
+int engine_start_scores(struct engine *engine);  /* 0: the records name rows that are not there. */
 void engine_take_scores(struct engine *engine, uint32_t port);
 
 /* engine_results.c: takes what a port has delivered of a matmul group or of the attention. */

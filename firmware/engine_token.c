@@ -142,7 +142,8 @@ static int look(struct engine *engine, uint32_t port)
         return 0;
     status = engine->pl.status(engine->pl.context, port);  /* First: with DONE, progress is final. */
     landed = engine->pl.progress(engine->pl.context, port);
-    if (status == ENGINE_PL_ERROR || status == ENGINE_PL_RANGE || (status == ENGINE_PL_DONE && landed != lane->expected)) {
+    if (status == ENGINE_PL_ERROR || status == ENGINE_PL_RANGE || landed > lane->expected ||
+        (status == ENGINE_PL_DONE && landed != lane->expected)) {
         engine->failed = status == ENGINE_PL_RANGE ? ENGINE_ERROR_RANGE : ENGINE_ERROR_LIST;
         lane->done     = 1;
         return 0;
@@ -196,8 +197,10 @@ static int next_part(struct engine *engine)
     default:
         if (!engine_is_listing(engine))
             return 1;
-        engine_start_scores(engine);
-        return 0;
+        if (engine_start_scores(engine))
+            return 0;
+        engine->failed = ENGINE_ERROR_LIST;
+        return 1;
     }
 }
 
@@ -212,11 +215,12 @@ static void give_up(struct engine *engine)
 static uint32_t bytes_read(const struct engine *engine, uint32_t positions)
 {
     const struct image_header *h = engine->header;
-    uint32_t records = 0;
+    uint64_t records = 0, bytes;
 
     for (uint32_t i = 0; i < engine->unit_count; i++)
         records += 2*BEAT_BYTES + engine->units[i].count*(BEAT_BYTES + h->head_dim) + 2*positions*h->head_dim;
-    return engine->weight_bytes + (engine->with_head ? engine->head_bytes : 0) + h->layers*records;
+    bytes = engine->weight_bytes + (engine->with_head ? engine->head_bytes : 0) + h->layers*records;
+    return bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;
 }
 
 void engine_token_begin(struct engine *engine, uint32_t token)

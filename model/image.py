@@ -30,7 +30,7 @@ from model.head import PLANES_MAX
 from model.layout import Struct
 from model.printable import printable
 from model.quantised import Group, Layer, QuantisedModel, TernaryHead
-from model.stream import BEAT_BYTES, BURST_BEATS, FORMAT_INT8, FORMAT_TERNARY, ROW_WEIGHTS_MAX, TOPK_MAX, row_beats
+from model.stream import BEAT_BYTES, BURST_BEATS, FORMAT_INT8, FORMAT_TERNARY, MATMUL_HEADER, ROW_WEIGHTS_MAX, TOPK_MAX, row_beats
 
 MAGIC       = int.from_bytes(b"TERN", "little")
 VERSION     = 2
@@ -40,7 +40,7 @@ IMAGE_LIMIT = 384 << 20               # Of 512 MB: what lies below holds firmwar
 HEAD_INT8, HEAD_TERNARY, HEAD_HYBRID = range(3)  # In the order of model.head.HEADS.
 
 LAYERS_MAX  = 4096     # Bounds a header before its CRC is known.
-VOCAB_MAX   = 1 << 24
+VOCAB_MAX   = MATMUL_HEADER["rows"].mask  # All rows of the head may be one group.
 CONTEXT_MAX = 1 << 24
 FLOAT_LOW   = np.float32(1e-9)  # Steps and scales beyond these would make subnormals or infinities.
 FLOAT_HIGH  = np.float32(1e9)   # Gains and tables, too.

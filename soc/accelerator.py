@@ -238,6 +238,7 @@ class Lane(LiteXModule):
             self.reader.start.eq(enter),
             self.reader.flush.eq(flush),
             self.reader.address.eq(self._list_address.storage[3:]),
+            self.writer.clear.eq(doorbell),
             self.writer.start.eq(begin),
             self.writer.flush.eq(flush),
             self.writer.address.eq(self._destination.storage[3:]),

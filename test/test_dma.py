@@ -323,6 +323,23 @@ def test_memory_that_recovers_during_a_doorbell(bench):
     assert bench.driver.wait(0).flags == {"done"}
     bench.check(expected)
 
+def test_results_of_an_earlier_list_are_none_of_the_next_one(bench):
+    """A list is given up while its writes are not answered. Answers that come under the next doorbell count for nobody."""
+    bench.start([(SOURCE, 8*2000)])
+    bench.pl.run(400)
+    bench.pl.inject(silent=1)
+    before = bench.driver.wait(0, max_cycles=20*TIMEOUT)
+    assert before.results > 0 and "draining" in before.flags
+    expected = bench.start([(SOURCE, 8*100)])
+    assert bench.driver.flags(0) == {"busy"} and bench.driver.read("lane0_results") == 0
+    bench.pl.inject()
+    while "busy" in bench.driver.flags(0):
+        landed = bench.driver.read("lane0_results")
+        assert (bench.at(TARGET, landed) == expected[:landed]).all()
+        bench.pl.run(1)
+    assert bench.driver.wait(0).flags == {"done"} and bench.driver.read("lane0_results") == len(expected)
+    bench.check(expected)
+
 # Abort --------------------------------------------------------------------------------------------
 
 

@@ -262,14 +262,6 @@ def test_requests_that_are_refused(host, tiny):
     assert engine.reset(session=1) == ERROR_SESSION
 
 
-@pytest.mark.parametrize("pl, error", [({"ports": 3}, ERROR_PL), ({"queries_max": 0}, ERROR_PL), ({"row_weights_max": 64}, ERROR_PL),
-    ({"rows_max": 8}, ERROR_PL), ({"rows_max": 24}, OK)])
-def test_what_the_pl_cannot_do(host, tiny, pl, error):
-    engine = Engine(host, tiny[0], pl=pl)
-    assert engine.error == error
-    assert error or engine.context == 24
-
-
 def test_damaged_image_and_sessions(host, tiny):
     image = bytearray(tiny[0])
     image[60] ^= 1
@@ -282,80 +274,3 @@ def test_every_error_has_one_line(host):
     for error in range(ERROR_RANGE + 2):
         text = ctypes.string_at(host.call("engine_error_text", error)).decode()
         assert 5 < len(text) < 100 and "\n" not in text
-
-# Failures of the PL -------------------------------------------------------------------------------
-
-PL_BUSY, PL_DONE, PL_ERROR, PL_RANGE = range(4)
-
-
-class FailingPl:
-    """Answers of a PL that breaks at its n-th list; the C cores do the rest. Host only: functions of Python stand in the struct."""
-    def __init__(self, engine, at, status, landed=None):
-        build = engine.build
-        start = engine.pl + 3*build.pointer_bytes + 4*len(PL_FIELDS)
-        start = -(-start//8)*8  # As the compiler aligns pointers.
-        slots = build.view(start, np.uint64, 8)
-        kinds = {"start": (0, ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_uint32]*5)),
-            "progress": (1, ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint32)),
-            "status": (2, ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint32)),
-            "abort": (4, ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32)),
-            "microseconds": (7, ctypes.CFUNCTYPE(ctypes.c_uint32))}
-        real  = {name: kind(int(slots[slot])) for name, (slot, kind) in kinds.items()}
-        self.lists, self.aborted, self.time = 0, [], 0
-        broken = lambda: self.lists > at
-
-        def begin(context, *arguments):
-            self.lists += 1
-            real["start"](context, *arguments)
-
-        def progress(context, port):
-            return landed if broken() and landed is not None else real["progress"](context, port)
-
-        def state(context, port):
-            return status if broken() else real["status"](context, port)
-
-        def abort(context, port):
-            self.aborted.append(port)
-            real["abort"](context, port)
-
-        def microseconds():
-            self.time += 100
-            return self.time & 0xFFFFFFFF
-
-        self.kept = []
-        for name, function in (("start", begin), ("progress", progress), ("status", state), ("abort", abort), ("microseconds", microseconds)):
-            slot, kind  = kinds[name]
-            callback    = kind(function)
-            slots[slot] = ctypes.cast(callback, ctypes.c_void_p).value
-            self.kept.append(callback)
-        # The engine has copied the struct: start it again with ours.
-        engine.error = build.call("engine_init", engine.engine, engine.image, engine.image_bytes, engine.arena, engine.arena_bytes, 1,
-            engine.pl) & 0xFFFFFFFF
-
-
-@pytest.mark.parametrize("at", [0, 1, 5, 20])
-@pytest.mark.parametrize("status, landed, error", [
-    (PL_ERROR, None, ERROR_LIST),
-    (PL_RANGE, None, ERROR_RANGE),
-    (PL_DONE,  8,    ERROR_LIST),
-    (PL_BUSY,  0,    ERROR_TIMEOUT),
-])
-def test_pl_that_fails(host, tiny, at, status, landed, error):
-    image, model = tiny
-    engine = Engine(host, image, pl={"timeout_us": 5000})
-    pl     = FailingPl(engine, at, status, landed)
-    assert engine.error == OK and engine.generate(TEXT, 4, ignore_eos=True) == OK
-    events = list(engine.events())
-    assert events[-1].kind == ERROR and events[-1].error == error and pl.aborted
-    assert engine.position() == 0
-    # The session is usable again when the PL is.
-    pl.lists = -10**6
-    expect_tokens(engine, model, TEXT, 2)
-
-
-def test_time_out_over_the_wrap_of_the_clock(host, tiny):
-    engine  = Engine(host, tiny[0], pl={"timeout_us": 5000})
-    pl      = FailingPl(engine, 3, PL_BUSY, 0)
-    pl.time = 2**32 - 3000
-    assert engine.generate(TEXT, 4) == OK
-    assert list(engine.events(polls=1000))[-1].error == ERROR_TIMEOUT
