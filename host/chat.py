@@ -160,18 +160,20 @@ def run_prompt(conversation, prompt, settings, as_json):
     if not as_json and not isinstance(conversation, Dialogue):
         words.write(typed(prompt))
     drawn = settings.draw()
-    with terminal.Interrupt() as interrupt:
-        for event, text in conversation.answer(tokens, drawn, settings.values["tokens"], lambda: interrupt.requested):
-            if not as_json:
-                words.write(text)
-            elif event.kind == "token":
-                cycles = sum(event.pl_cycles.values()) if event.pl_cycles else None
-                print(json_line({"token": event.token, "text": text, "pl_cycles": cycles}), flush=True)
+    try:
+        with terminal.Interrupt() as interrupt:
+            for event, text in conversation.answer(tokens, drawn, settings.values["tokens"], lambda: interrupt.requested):
+                if not as_json:
+                    words.write(text)
+                elif event.kind == "token":
+                    cycles = sum(event.pl_cycles.values()) if event.pl_cycles else None
+                    print(json_line({"token": event.token, "text": text, "pl_cycles": cycles}), flush=True)
+    finally:  # Errors, too, have a line of their own.
+        words.end()
     if as_json:
         print(json.dumps({**conversation.summary(conversation.answer_figures), "end": conversation.ended,
             "seed": drawn.seed if drawn.temperature else None}))
     else:
-        words.end()
         print(terminal.dim(figures(conversation, drawn), sys.stderr), file=sys.stderr)
     return console.INTERRUPTED if interrupt.requested else 0
 
@@ -261,16 +263,18 @@ class Chat:
         conversation = self.conversation
         settings, words, progress = self.settings.draw(), terminal.Words(sys.stdout), Progress()
         self.seed = settings.seed if settings.temperature else None
-        with terminal.Interrupt() as interrupt:
-            tokens = self.tokens(line)
-            for event, text in conversation.answer(tokens, settings, self.settings.values["tokens"], lambda: interrupt.requested):
-                if event.kind == "prompt" and progress.live:
-                    progress.show("reading", event.prompt_done, event.prompt_tokens)
-                elif text:
-                    progress.end()
-                    words.write(text)
-        progress.end()
-        words.end()
+        try:
+            with terminal.Interrupt() as interrupt:
+                tokens = self.tokens(line)
+                for event, text in conversation.answer(tokens, settings, self.settings.values["tokens"], lambda: interrupt.requested):
+                    if event.kind == "prompt" and progress.live:
+                        progress.show("reading", event.prompt_done, event.prompt_tokens)
+                    elif text:
+                        progress.end()
+                        words.write(text)
+        finally:  # Errors, too, have a line of their own.
+            progress.end()
+            words.end()
         self.note(figures(conversation, settings))
         if conversation.over and conversation.ended == "eos":
             self.note("(The end. The next line starts a new text.)")

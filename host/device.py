@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from host.link import SILENCE, Link, LinkError
+from host.link import LOADING, SILENCE, Link, LinkError
 from host.messages import (GENERATE, GENERATE_LOGITS, HELLO, LAYOUTS, NAMES, PARTS, PROTOCOL_VERSION, PROTOCOL_VERSION_MIN, SESSION, TOKENS,
     TOKENS_PER_FRAME, UPLOAD_BEGIN, UPLOAD_CHUNK, UPLOAD_DATA, VALUES)
 from host.transport import open_transport
@@ -27,7 +27,6 @@ from model.printable import printable
 
 ENDS    = ("", "eos", "length", "context", "stopped")  # enum engine_end.
 ANSWER  = 30.0   # Seconds that a board may take for an answer that is not a token's.
-LOADING = 120.0  # Seconds for checking a large image.
 CHECKED = 1e6    # Bytes of an image that the slowest emulated CPU checks in a second.
 
 # Values -------------------------------------------------------------------------------------------
@@ -96,12 +95,11 @@ class Device:
     """transport, options: see `host.link.Link`. Opens a connection; `identity` is a dict of IDENTITY's members."""
     def __init__(self, transport, **options):
         self.transport = transport
-        self.text      = bytearray()  # Of the console.
-        self.link      = Link(transport, self.text.extend, **options)
+        self.link      = Link(transport, **options)
         self._request  = 0
         try:
             self.link.open(_message(HELLO, PROTOCOL_VERSION_MIN, PROTOCOL_VERSION))
-            self.identity = self._expect("IDENTITY")
+            self.identity = self._expect("IDENTITY", max(self.link.opening, LOADING))
         except BaseException:
             self.close()
             raise

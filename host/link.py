@@ -16,6 +16,7 @@ import zlib
 
 from collections import deque
 
+from host.board_text import BoardText
 from host.messages import CRC_BYTES, FLAG_GAP, FLAG_SEQUENCED, FRAME, FRAME_CHECKED, FRAME_SYNC, PAYLOAD_MAX, VALUES, WINDOW
 
 _HEADER    = struct.Struct("<HHHHIBBH")
@@ -25,7 +26,13 @@ _WAIT      = 0.5              # Seconds until the first repetition; doubles up t
 _WAIT_MAX  = 4.0
 _BACK      = 0.02             # Going back on request happens at most this often.
 _STALL     = 0.05             # A frame whose bytes stop coming for so long has lost some.
+_QUIET     = 0.3              # Where another device may come, one that is quiet for so long is asked for a sign of life,
+_PING      = 0.1              # then so often;
+_PINGS     = 12               # one that talks, but gave none to so many, is another one. A line that loses much is none.
+_BOARDS    = 0x80             # Types from here on come from boards.
 SILENCE    = 20.0             # Seconds without an answer after which a board is given up.
+OPENING    = 5.0              # The same for HELLO, where another device may stand in the board's place,
+LOADING    = 120.0            # and for a board that checks a large image.
 
 assert _HEADER.size == FRAME.size
 
@@ -106,13 +113,20 @@ class Parser:
 class Link:
     """A connection over a transport with ``write(bytes)`` and ``read(timeout) -> bytes``.
 
-    on_text : called with console bytes that stand between frames.
+    A transport whose ``foreign`` is true may have any device at its end, and another one later (a serial port).
+
     clock   : function that returns seconds.
     silence : seconds without an answer after which `LinkError` is raised.
+    opening : the same for HELLO; by default shorter where the transport is foreign.
+    text    : `BoardText` of what comes between frames.
     """
-    def __init__(self, transport, on_text=lambda data: None, clock=time.monotonic, silence=SILENCE):
-        self.transport, self.clock, self.silence = transport, clock, silence
-        self.parser     = Parser(self._take, on_text)
+    def __init__(self, transport, clock=time.monotonic, silence=SILENCE, opening=None):
+        self.transport, self.clock = transport, clock
+        self.foreign    = getattr(transport, "foreign", False)
+        self.silence    = silence
+        self.opening    = opening if opening is not None else min(OPENING, silence) if self.foreign else silence
+        self.text       = BoardText()
+        self.parser     = Parser(self._take, self.text.add)
         self.inbox      = deque()  # (type, payload) in order.
         self.counters   = {name: 0 for name in ("received", "dropped", "sent", "again")}
         self.connection = None
@@ -126,8 +140,12 @@ class Link:
         self._slots     = {}
         self._due       = self._gap = False
         self._wait      = _WAIT
-        self._timer     = self._back = self._heard = self.clock()
+        self._timer     = self._back = self.clock()
+        self._heard     = self._asked = self._timer
+        self._pings     = 0
+        self._open      = False  # The board has answered.
         self.inbox.clear()
+        self.text.clear()
 
     def open(self, payload, connection=None):
         """Begins a new connection with HELLO."""
@@ -146,7 +164,8 @@ class Link:
         while self.in_flight >= WINDOW:
             self.poll(0.05)
         if self.in_flight == 0:
-            self._heard = self.clock()
+            self._heard = self._asked = self.clock()
+            self._pings = 0
         self._sent = (self._sent + 1) & 0xFFFF
         self._slots[self._sent] = type, payload
         self._output()
@@ -177,8 +196,16 @@ class Link:
         self.counters["received"] += 1
         if connection != self.connection:
             self.counters["dropped"] += 1
+            if self._open and type == VALUES["IDENTITY"]:
+                raise LinkError("another host has opened a connection to the board, which has left this one")
             return
-        now = self._heard = self.clock()
+        if flags & FLAG_SEQUENCED and type < _BOARDS:
+            self.text.fresh = self.text.echo = True
+            return
+        now = self._heard = self._asked = self.clock()
+        if not self._open:
+            self.text.clear()
+        self._open, self._pings, self.text.fresh = True, 0, False
         news = (acknowledged - self._acked) & 0xFFFF
         if news > self.in_flight:
             return
@@ -208,8 +235,32 @@ class Link:
         self._output()
         self.parser.feed(self.transport.read(timeout), self.clock())
         self._output()
-        if self.in_flight and self.clock() - self._heard > self.silence:
+        self._watch(self.clock())
+
+    def _watch(self, now):
+        """Raises LinkError where nobody answers any more, or somebody else."""
+        quiet = now - self._heard
+        if self.text.fault:
+            raise LinkError(f"the board's firmware has stopped: {self.text.fault}")
+        if not self._open:
+            limit = max(self.opening, LOADING) if self.foreign and self.text.started else self.opening
+            if self.in_flight and quiet > limit:
+                raise LinkError(f"no LiteTern firmware answered within {limit:.0f} s: {self.text.said()}")
+            return
+        if self.text.started:
+            raise LinkError("the board was reset and has started anew")
+        if self.foreign and now - self._asked > (_QUIET if self._asked == self._heard else _PING):
+            if self._pings >= _PINGS:
+                raise LinkError(f"the board has stopped answering: {self.text.said()}")
+            self._pings += self.text.fresh
+            self._asked  = now
+            self._ping()
+        if self.in_flight and quiet > self.silence:
             raise LinkError(f"the board has stopped answering (nothing for {self.silence:.0f} s)")
+
+    def _ping(self):
+        """Repeats the number that the board has acknowledged last: it drops the frame and acknowledges again."""
+        self._frame(self._acked, VALUES["ACK"], FLAG_SEQUENCED, b"")
 
     def receive(self, timeout):
         """Next message (type, payload), or None after `timeout` seconds."""

@@ -30,17 +30,22 @@ class Words:
     def __init__(self, stream):
         self.stream, self.wraps = stream, stream.isatty()
         self.column, self.word, self.blanks = 0, "", ""
+        self.begun = False  # Something stands on the line.
+
+    def _put(self, text):
+        self.stream.write(text)
+        self.begun = not text.endswith("\n") if text else self.begun
 
     def write(self, text):
         text = printable(text)
         if not self.wraps:
-            self.stream.write(text)
+            self._put(text)
         else:
             for character in text:
                 if character.isspace():
                     self._word()
                     if character == "\n":
-                        self.stream.write("\n")
+                        self._put("\n")
                         self.column, self.blanks = 0, ""
                     else:
                         self.blanks += " "
@@ -53,16 +58,17 @@ class Words:
             return
         width = shutil.get_terminal_size().columns
         if self.column and self.column + len(self.blanks) + len(self.word) >= width:
-            self.stream.write("\n")
+            self._put("\n")
             self.column, self.blanks = 0, ""
-        self.stream.write(self.blanks + self.word)
+        self._put(self.blanks + self.word)
         self.column += len(self.blanks) + len(self.word)
         self.word, self.blanks = "", ""
 
     def end(self):
-        """Writes the last word and ends the line."""
+        """Writes the last word and ends the line, where one has begun: what follows has a line of its own."""
         self._word()
-        self.stream.write("\n")
+        if self.begun:
+            self._put("\n")
         self.stream.flush()
         self.column, self.blanks = 0, ""
 

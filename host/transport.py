@@ -21,6 +21,8 @@ def _reason(error):
 
 class SerialTransport:
     """A serial port, or whatever pyserial takes as a URL."""
+    foreign = True  # Any device may be at its end, and another one later.
+
     def __init__(self, port, baud=BAUD):
         try:
             self.serial = serial.serial_for_url(port, baudrate=baud, timeout=0, write_timeout=10)

@@ -152,7 +152,8 @@ def test_byte_order_mark(vocabulary, run):
     assert vocabulary.encode("\ufeffOnce") == vocabulary.encode("Once") and vocabulary.unknown("\ufeffOnce") == ""
     marked = run("--prompt", "\ufeffOnce", "--tokens", 8, "--greedy")
     assert marked[:2] == run("--prompt", "Once", "--tokens", 8, "--greedy")[:2]
-    assert run("--tokens", 8, "--greedy", stdin="\ufeffOnce\n")[1].split("[")[0] == run("--tokens", 8, "--greedy", stdin="Once\n")[1].split("[")[0]
+    answer = lambda line: run("--tokens", 8, "--greedy", stdin=line)[1].split("[")[0]
+    assert answer("\ufeffOnce\n") == answer("Once\n")
 
 
 @pytest.mark.parametrize("options", [
@@ -409,7 +410,8 @@ def test_control_characters_are_shown(run, hostile, monkeypatch):
     status, out, err = run("--model", hostile, "--prompt", "!", "--tokens", 4, device=device)
     assert status == 0 and out.startswith(f"!{printed}70{printed}71") and CONTROL.sub("", out + err) == (out + err).replace("\n", "")
     assert read_image(hostile).name == rf"nice\n{printed}"
-    *tokens, _ = [json.loads(line) for line in run("--model", hostile, "--prompt", "!", "--tokens", 4, "--json", device=device)[1].splitlines()]
+    lines      = run("--model", hostile, "--prompt", "!", "--tokens", 4, "--json", device=device)[1].splitlines()
+    *tokens, _ = [json.loads(line) for line in lines]
     assert [token["text"] for token in tokens] == [f"{OWNED}{index}" for index in range(70, 74)]
     assert not CONTROL.search(chat.json_line(tokens[0]))
     status, out, err = run("--model", hostile, "--prompt", f"<|endoftext|>{OWNED}")

@@ -196,7 +196,7 @@ def test_board_that_does_not_answer(image, monkeypatch, capsys):
     with Server(None) as server:
         monkeypatch.setattr(chat, "open_device", lambda name, *_: Device(SerialTransport(name.removeprefix("serial:")), silence=1))
         status, out, err = run(monkeypatch, capsys, "--board", server.url, "--model", image, "--prompt", PROMPT)
-    assert (status, out) == (1, "") and err == "chat.py: the board has stopped answering (nothing for 1 s)"
+    assert (status, out) == (1, "") and err == "chat.py: no LiteTern firmware answered within 1 s: nothing came"
 
     class Dying(VirtualBoard):
         left = 40
@@ -207,6 +207,56 @@ def test_board_that_does_not_answer(image, monkeypatch, capsys):
     monkeypatch.setattr(chat, "open_device", lambda *_: Device(Dying(image, pl="none"), silence=1))
     status, _, err = run(monkeypatch, capsys, "--model", image, "--prompt", PROMPT)
     assert status == 1 and err == "chat.py: the board has stopped answering (nothing for 1 s)"
+
+
+class Stranger:
+    """A device that is no board: it answers everything with the same words."""
+    def __init__(self, words):
+        self.words, self.said = words, b""
+
+    def write(self, data):
+        self.said = self.words
+
+    def read(self, timeout):
+        time.sleep(timeout)
+        said, self.said = self.said, b""
+        return said
+
+
+def test_another_device_at_the_port(image, monkeypatch, capsys):
+    """What it says is shown, in seconds; test_link.py has more of them."""
+    with Server(Stranger(b"\r\npynq login: ")) as server:
+        start = time.monotonic()
+        status, out, err = run(monkeypatch, capsys, "--board", server.url, "--model", image, "--prompt", PROMPT)
+    assert (status, out) == (1, "") and err == 'chat.py: no LiteTern firmware answered within 5 s: the device says "pynq login:"'
+    assert time.monotonic() - start < 15
+
+
+class Swapped:
+    """A board that becomes another device in the middle of an answer."""
+    def __init__(self, board, other):
+        self.device, self.other, self.answers = board, other, 0
+
+    def write(self, data):
+        self.device.write(data)
+
+    def read(self, timeout):
+        data = self.device.read(timeout)
+        self.answers += bool(data)
+        if self.answers == 60:
+            self.device = self.other()
+        return data
+
+
+@pytest.mark.parametrize("other, said", [
+    (lambda: VirtualBoard(pl="none"),           "the board was reset and has started anew"),
+    (lambda: Stranger(b"\r\npynq login: "),     'the board has stopped answering: the device says "pynq login:"'),
+], ids=("reset", "login"))
+def test_another_device_in_the_middle_of_an_answer(other, said, image, monkeypatch, capsys):
+    """It is said on a line of its own, behind what has come of the answer."""
+    with VirtualBoard(image, pl="none") as board, Server(Swapped(board, other)) as server:
+        status, out, err = run(monkeypatch, capsys, "--board", server.url, "--model", image, "--prompt", PROMPT)
+    assert status == 1 and out.startswith(PROMPT) and len(out) > len(PROMPT) + 1 and out.endswith("\n") and err == f"chat.py: {said}"
 
 
 def test_image_too_large_for_the_board(image, monkeypatch, capsys):

@@ -12,6 +12,8 @@
 
 import ctypes
 import random
+import re
+import zlib
 
 import pytest
 
@@ -21,6 +23,7 @@ from host.link import Link, LinkError, Parser, pack_frame
 from host.messages import FLAG_SEQUENCED, PAYLOAD_MAX, VALUES, WINDOW
 
 HELLO, ECHO = VALUES["HELLO"], VALUES["TOKENS"]
+BOARD       = 0x80  # Types of boards.
 FRAME_MAX   = 16 + PAYLOAD_MAX + 4
 HANDLER     = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint8), ctypes.c_uint32)
 
@@ -28,7 +31,7 @@ HANDLER     = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.PO
 
 
 class Board:
-    """firmware/link.c; it answers each message with the same bytes."""
+    """firmware/link.c; it answers each message with the same bytes, its type with the board's bit."""
     def __init__(self):
         self.lib = lib = build.load_host_library()
         lib.link_bytes.restype = lib.link_output.restype = ctypes.c_size_t
@@ -46,7 +49,7 @@ class Board:
     def _handle(self, _, type, payload, length):
         data = bytes(payload[:length])
         self.received.append((type, data))
-        assert self.lib.link_send(self.state, type, data[:3], len(data[:3]), data[3:], len(data[3:]))
+        assert self.lib.link_send(self.state, BOARD | type, data[:3], len(data[:3]), data[3:], len(data[3:]))
 
     def put(self, now, data):
         self.lib.link_input(self.state, int(now*1e6) & 0xFFFFFFFF, data, len(data))
@@ -93,10 +96,10 @@ class Line:
 
 class World:
     """Transport of a Link whose other end is a Board; each look at it lets a millisecond pass."""
-    def __init__(self, seed=1, **rates):
-        self.now, self.board   = 100.0, Board()
+    def __init__(self, seed=1, foreign=False, silence=200, **rates):
+        self.now, self.board, self.foreign = 100.0, Board(), foreign
         self.to_board, self.to_host = Line(seed, **rates), Line(seed + 1000, **rates)
-        self.link = Link(self, clock=lambda: self.now, silence=200)
+        self.link = Link(self, clock=lambda: self.now, silence=silence)
 
     def write(self, data):
         self.to_board.put(data)
@@ -112,7 +115,7 @@ class World:
 
 
 def exchange(world, count, seed):
-    """Opens a connection and sends `count` messages of random length; returns (sent, answers)."""
+    """Opens a connection and sends `count` messages of random length; returns (sent, answers without the board's bit)."""
     draw = random.Random(seed)
     sent = [(HELLO, b"hello")] + [(ECHO, draw.randbytes(draw.choice([0, 1, 4, 30, 252, PAYLOAD_MAX]))) for _ in range(count)]
     world.link.open(sent[0][1])
@@ -122,7 +125,7 @@ def exchange(world, count, seed):
     while len(answers) < len(sent):
         message = world.link.receive(500)
         assert message is not None, f"{len(answers)} of {len(sent)} answers came"
-        answers.append(message)
+        answers.append((message[0] ^ BOARD, message[1]))
     return sent, answers
 
 
@@ -168,11 +171,11 @@ def test_a_new_connection_forgets_the_old_one():
     again = pack_frame(world.link.connection, 1, 0, HELLO, FLAG_SEQUENCED, b"hello")
     world.board.received.clear()
     world.link.open(b"second")
-    assert world.link.receive(1) == (HELLO, b"second")
+    assert world.link.receive(1) == (BOARD | HELLO, b"second")
     world.to_board.put(old)
     world.to_board.put(again)  # A HELLO that was on its way for long opens nothing.
     world.link.send(ECHO, b"now")
-    assert world.link.receive(1) == (ECHO, b"now")
+    assert world.link.receive(1) == (BOARD | ECHO, b"now")
     assert world.board.received == [(HELLO, b"second"), (ECHO, b"now")]
 
 
@@ -197,6 +200,86 @@ def test_silence_is_an_error():
         world.link.receive(60)
 
 
+class Stranger:
+    """A device that is no board: `talk` (bytes that have come) -> bytes; it says `first` by itself."""
+    def __init__(self, talk, first=b""):
+        self.talk, self.said = talk, first
+
+    def put(self, now, data):
+        self.said += self.talk(data) if data else b""
+
+    def frames(self, now):
+        said, self.said = self.said, b""
+        return [said]*bool(said)
+
+
+STRANGERS = {  # What a device answers, and what is said of it.
+    "login"  : (lambda data: b"\r\npynq login: ",                                      'the device says "pynq login:"'),
+    "loader" : (lambda data: data[:4] + b"\r\nHit any key\r\nZynq> \r\n\xff\x9d\n",   'the device says "Zynq>"'),
+    "noise"  : (lambda data: random.Random(zlib.crc32(data)).randbytes(300),           "what comes is no text"),
+    "echo"   : (lambda data: data,                                                     "what is sent comes back, an echo"),
+    "escape" : (lambda data: b"\n\x1b[2J a line of text",                              r'the device says "\x1b[2J a line of text"'),
+    "long"   : (lambda data: b"x"*5000,                                                f'the device says "{"x"*60}"'),
+}
+
+
+@pytest.mark.parametrize("name", STRANGERS)
+def test_another_device(name):
+    talk, said = STRANGERS[name]
+    world = World(foreign=True)
+    world.board = Stranger(talk)
+    world.link.open(b"hello")
+    with pytest.raises(LinkError, match=f"^no LiteTern firmware answered within 5 s: {re.escape(said)}"):
+        world.link.receive(60)
+    assert world.now < 105.1
+
+
+RESETS = {  # What comes, the longest time until it is said, and what is said.
+    "reset"  : (b"\nLiteTern firmware 0.1.0\n",                                  0.05, "the board was reset and has started anew"),
+    "fault"  : (b"\nfault: data abort at pc 0x12\n",                             0.05, "the board's firmware has stopped: data abort at pc 0x12"),
+    "host"   : (pack_frame(7, 1, 1, VALUES["IDENTITY"], FLAG_SEQUENCED, b"?"),   0.05, "another host has opened a connection to the board"),
+    "boots"  : (b"U-Boot 2017.01\r\nDRAM:  512",                                 2,    'the board has stopped answering: the device says "DRAM'),
+}
+
+
+@pytest.mark.parametrize("name", [*RESETS, *STRANGERS])
+@pytest.mark.parametrize("busy", (False, True), ids=("waiting", "sending"))
+def test_another_device_takes_the_place_of_the_board(name, busy):
+    """Within two seconds, whether a message is under way or an answer is only waited for."""
+    world = World(foreign=True)
+    exchange(world, 5, 1)
+    first, seconds, said = RESETS.get(name) or (b"", 2, f"the board has stopped answering: {STRANGERS[name][1]}")
+    world.board = Stranger(STRANGERS[name][0] if name in STRANGERS else lambda data: b"", first)
+    if busy:
+        world.link.send(ECHO, b"?")
+    start = world.now
+    with pytest.raises(LinkError, match=f"^{re.escape(said)}"):
+        world.link.receive(60)
+    assert world.now - start < seconds
+
+
+@pytest.mark.parametrize("faults", FAULTS)
+def test_a_bad_line_is_no_other_device(faults):
+    """A board that takes its time, at the end of a line that loses, damages and adds."""
+    world = World(5, foreign=True, **FAULTS[faults])
+    exchange(world, 5, 1)
+    world.to_host.queue.append(b"\x00noise")
+    assert world.link.receive(60) is None
+    world.link.send(ECHO, b"still here")
+    assert world.link.receive(60) == (BOARD | ECHO, b"still here")
+    assert len(world.board.received) == 7
+
+
+def test_a_board_that_starts_late():
+    """Switched on a moment ago: its banner comes, and then it checks the image on its card."""
+    world, board = World(foreign=True), None
+    world.board, board = Stranger(lambda data: b"", b"U-Boot 2017.01\r\nLiteTern firmware 0.1.0\n"), world.board
+    world.link.open(b"hello")
+    assert world.link.receive(30) is None
+    world.board = board
+    assert world.link.receive(30) == (BOARD | HELLO, b"hello")
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_any_bytes_do_no_harm(seed):
     """Random bytes, with pieces of frames among them, on both ends; then a good message comes through."""
@@ -214,7 +297,7 @@ def test_any_bytes_do_no_harm(seed):
         world.link.parser.feed(data, world.now)
     assert len(world.board.received) == 1
     world.link.send(ECHO, b"still here")
-    assert world.link.receive(60) == (ECHO, b"still here")
+    assert world.link.receive(60) == (BOARD | ECHO, b"still here")
 
 
 def test_text_between_frames():
