@@ -9,6 +9,7 @@
 import io
 import json
 import struct
+import time
 
 import gguf
 import numpy as np
@@ -256,10 +257,39 @@ def test_leading_bos_is_left_to_the_conversation(template):
     ("{% include '/etc/passwd' %}",                    "cannot make a prompt"),
     ("{{ messages.append(1) }}",                       "cannot make a prompt"),
     ("{{ range(10**9)|list }}",                        "cannot make a prompt"),
-])
+    ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", r"cannot make a prompt of this \(takes more than 2 s\)"),
+    ("{{ 9**(9**9) }}",                                r"the chat template takes more than 2 s"),
+    ("{{ lipsum(n=100000) }}",                         r"takes more than (2 s|256 MB)|more than 1,048,576 characters"),
+    ("{{ strftime_now('%A'*5000000) }}",               r"takes more than (2 s|256 MB)|more than 1,048,576 characters"),
+    ("{{ 'a'*10**10 }}",                               "takes more than 256 MB"),
+    ("{{ messages[0]['content']*10**6 }}",             r"makes a text of more than 1,048,576 characters"),
+    ("{% set x = namespace(a='aa') %}{% for i in range(40) %}{% set x.a = x.a + x.a %}{% endfor %}", r"takes more than 256 MB"),
+    ("{{ " + "("*5000 + ")"*5000 + " }}",              r"cannot be read"),
+], ids=lambda value: value[:30])
 def test_templates_that_fail(template, text, line):
     with pytest.raises(ValueError, match=line):
         template(text).encode(user("Hello"))
+
+
+def test_a_template_that_fails_leaves_the_next_turn_alone(template):
+    """One that had to be ended, too; and a turn is quick: the process stays."""
+    chat = template("{% if messages[0]['content'] == 'loop' %}{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+        "{% endif %}{{ messages[0]['content'] }}")
+    with pytest.raises(ValueError, match="takes more than 2 s"):
+        chat.encode(user("loop"))
+    first = chat.encode(user("Hello"))
+    start = time.monotonic()
+    for _ in range(20):
+        assert chat.encode(user("Hello")) == first
+    assert time.monotonic() - start < 1
+
+
+def test_what_templates_use(template):
+    """As transformers gives it to them: marks of what to train on, JSON without HTML's escapes, today's date, loop controls."""
+    render = lambda text: template(text).render([*user("a < b"), {"role": "assistant", "content": "é"}])[0]
+    assert render("{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% break %}{% endfor %}") == "a < b"
+    assert render("{{ messages|tojson }}") == '[{"role": "user", "content": "a < b"}, {"role": "assistant", "content": "é"}]'
+    assert render("{{ strftime_now('%Y') }}") == time.strftime("%Y")
 
 
 def test_roles(template):
