@@ -59,7 +59,7 @@ class DMAReader(LiteXModule):
             raise ValueError(f"{outstanding} outstanding bursts: must be at least 8 to cover the memory's latency")
         self.load    = Signal()           # Level: the next list is at `address`, which no longer changes in the last cycle.
         self.start   = Signal()           # One cycle, when drained, later than that and the last one of `flush`: stream it.
-        self.flush   = Signal()           # Level: forget the list, drop what is still on its way.
+        self.flush   = Signal()           # Level, three cycles at least: forget the list, drop what is still on its way.
         self.address = Signal(ADDRESS_BITS)
         self.source  = source = stream.Endpoint([("data", 64)])
         self.busy    = Signal()           # The last beat has not left yet.
@@ -171,12 +171,12 @@ class DMAReader(LiteXModule):
             skid.sink.data.eq(r.data),
             skid.source.connect(data.sink),
             response_error.eq(r.valid & r.ready & (r.resp != RESP_OKAY) & ~self.flush),
-            self.drained.eq(~this.valid & ~skid.source.valid & ~data.source.valid),
+            self.drained.eq(~this.valid),
         ]
 
         # Stream -----------------------------------------------------------------------------------
 
-        # During a flush the owner holds the core in reset: what it takes is lost.
+        # During a flush the owner holds the core in reset: what it takes is lost. The registers are empty two cycles later.
         self.comb += [
             data.source.connect(source, omit={"irq", "ready"}),
             data.source.ready.eq(source.ready | self.flush),

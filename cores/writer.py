@@ -83,7 +83,7 @@ class DMAWriter(LiteXModule):
         self.data   = data   = ResetInserter()(stream.SyncFIFO([("data", 64)], depth))
         self.bursts = bursts = stream.SyncFIFO(burst_layout(), 8)
         allowed     = Signal()  # The destination may be written.
-        free        = Signal()  # Both take some more: what it lets in is counted a few cycles later.
+        free        = Signal()  # Both take some more: what it lets in is counted two cycles later.
         self.sync += free.eq((data.level < depth - 2) & (bursts.level < 4) & allowed)
         self.comb += [
             push.eq(result.valid & free & ~full & ~self.flush),
@@ -117,7 +117,7 @@ class DMAWriter(LiteXModule):
         self.comb += [
             timer.wait.eq(gathered & ~push),
             close.eq(push & (result.last | (fill == BURST_BEATS - 1))),
-            expire.eq(gathered & ~push & free & timer.done & ~self.flush),
+            expire.eq(gathered & ~push & timer.done & ~self.flush),  # One more always fits, and it needs a beat to be gathered again.
             formed.sink.valid.eq(close | expire),
             formed.sink.address.eq(Cat(offset, block)),
             If(close,

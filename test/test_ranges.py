@@ -14,6 +14,12 @@
 import numpy as np
 import pytest
 
+from migen import Record, run_simulation
+
+from litex.soc.interconnect import axi
+
+from cores.ranges import range_layout
+from cores.writer import DMAWriter
 from firmware.build import load_host_library
 from model.stream import BURST_BEATS, FORMAT_INT8, MATMUL_HEADER, descriptor
 from soc.accelerator import READS, WRITES, AcceleratorConfig
@@ -338,3 +344,38 @@ def test_what_may_be_read_may_not_be_written_and_the_other_way_round(bench, lane
     bench.refuses(lane, "writer_range", FIRST, LIST, beats=4)
     bench.refuses(lane, "reader_range", TARGET)
     bench.refuses(lane, "reader_range", FIRST, list_address=TARGET, lines=0)
+
+
+def test_results_that_come_with_the_start_wait_for_the_check():
+    """The writer alone: a destination inside, then one beyond, each with results from the first cycle on."""
+    port   = axi.AXIInterface(data_width=64, address_width=32, id_width=6, version="axi3")
+    ranges = [Record(range_layout()) for _ in range(2)]
+    writer = DMAWriter(port, ranges)
+    asked, refused = [], []
+
+    def lists():
+        yield ranges[0].first.eq(FIRST//BLOCK)
+        yield ranges[0].last.eq(LAST//BLOCK)
+        yield ranges[1].first.eq(-1)
+        for name in ("aw", "w"):
+            yield getattr(port, name).ready.eq(1)
+        yield writer.sink.valid.eq(1)
+        yield writer.sink.last.eq(1)
+        for destination in (FIRST, LAST + 1, FIRST):
+            yield writer.flush.eq(1)
+            for _ in range(8):
+                yield
+            yield writer.address.eq(destination//8)
+            yield writer.limit.eq(16)
+            yield writer.flush.eq(0)
+            yield writer.start.eq(1)
+            for _ in range(40):
+                yield
+                yield writer.start.eq(0)
+                asked.extend([(yield port.aw.addr)]*(yield port.aw.valid))
+                refused.extend([destination]*(yield writer.error[1]))
+                yield port.b.valid.eq((yield port.w.valid) & (yield port.w.last))
+
+    run_simulation(writer, lists())
+    assert refused == [LAST + 1]
+    assert asked == [FIRST + 8*i for i in range(16)]*2
