@@ -70,7 +70,7 @@ class Attention(LiteXModule):
 
         # # #
 
-        self.parser   = parser   = AttentionParser(head_dim_max, queries_max, rows_max, latency=STORE - 1)
+        self.parser   = parser   = AttentionParser(head_dim_max, queries_max, rows_max, parameters.mantissa_bits, latency=STORE - 1)
         self.pipeline = pipeline = Pipeline()
         tags, at      = parser.tags, pipeline.at
 

@@ -22,6 +22,7 @@ ERRORS = (
     ("length",    "A query's causal length was 0 or more than the rows of its record."),
     ("buffer",    "A V record did not match a K record that filled its buffer."),
     ("truncated", "The list ended inside a record."),
+    ("multiplier", "A query's mantissa was wider than the core's."),
 )
 
 # Tags ---------------------------------------------------------------------------------------------
@@ -61,7 +62,7 @@ class AttentionParser(LiteXModule):
     ----------
     latency : cycles from the last beat of a K record at stage 1 until a V record may be at stage 1.
     """
-    def __init__(self, head_dim_max, queries_max, rows_max, latency):
+    def __init__(self, head_dim_max, queries_max, rows_max, mantissa_bits, latency):
         beats_max = head_dim_max//BEAT_BYTES
         self.sink    = sink = stream.Endpoint([("data", 8*BEAT_BYTES)])
         self.tags    = tags = Record(tags_layout(head_dim_max, queries_max, rows_max))
@@ -153,11 +154,29 @@ class AttentionParser(LiteXModule):
         last_query   = Signal()
         lengths      = [Signal(max=rows_max + 1, reset_less=True, name=f"length{q}") for q in range(queries_max)]
         length       = QUERY_HEADER.slice(data, "length")
-        length_bad   = Signal()
-        ends         = Signal()           # The beat ends the record.
+        mantissa     = QUERY_HEADER.slice(data, "mantissa")
+        asked        = Signal()           # A cycle ago: a query header of a record with scores …
+        bad          = Record([("length", 1), ("multiplier", 1)])  # … and what is wrong with the beat of then.
+        refused      = Signal()           # One of them was bad; before the first row this is known.
+        opens        = Signal()           # The beat opens a record …
+        ends         = Signal()           # … or ends it.
         self.comb += [
-            length_bad.eq((length == 0) | (length > rows_left)),
             tags.masked.eq(Cat(*(tags.row >= lengths[q] for q in range(queries_max)))),
+        ]
+
+        self.sync += [
+            asked.eq(tags.query & ~refused),
+            bad.length.eq((length == 0) | (length > rows_left)),
+            bad.multiplier.eq(mantissa > 2**mantissa_bits - 1),
+            If(opens,
+                refused.eq(0),
+            ).Elif(asked & (bad.length | bad.multiplier),
+                refused.eq(1),
+            ),
+        ]
+        self.comb += [
+            errors["length"].eq(asked & bad.length),
+            errors["multiplier"].eq(asked & bad.multiplier),
         ]
 
         def then(*statements):
@@ -206,6 +225,7 @@ class AttentionParser(LiteXModule):
         self.comb += good.eq(~(header.rows_bad | header.beats_bad | header.queries_bad | unmatched))
         fsm.act("HEADER",
             go.eq(valid & ~(header.value & Mux(named, busy[1], busy[0]))),
+            opens.eq(go),
             If(go,
                 NextValue(has_scores, header.key & good),
                 NextValue(has_results, header.value & good),
@@ -247,8 +267,6 @@ class AttentionParser(LiteXModule):
             go.eq(valid),
             If(go,
                 tags.query.eq(has_scores),
-                errors["length"].eq(length_bad & has_scores),
-                If(length_bad, NextValue(has_scores, 0)),
                 Case(tags.index, {q: NextValue(lengths[q], length) for q in range(queries_max)}),
                 ends.eq(~has_beats & last_query),
                 then(If(has_beats,
@@ -271,7 +289,7 @@ class AttentionParser(LiteXModule):
         fsm.act("ROWS",
             go.eq(valid & ~(has_results & tags.last_row & taken[1])),
             If(go,
-                tags.key.eq(has_scores),
+                tags.key.eq(has_scores & ~refused),
                 tags.value.eq(has_results),
                 ends.eq(tags.last_beat & tags.last_row),
                 tags.finish.eq(tags.value & ends),
@@ -289,4 +307,4 @@ class AttentionParser(LiteXModule):
             go.eq(valid),
             If(go & last, NextState("HEADER")),
         )
-        self.comb += self.idle.eq(fsm.ongoing("HEADER") & ~valid & (busy == 0) & (taken == 0) & (self.error == 0))
+        self.comb += self.idle.eq(fsm.ongoing("HEADER") & ~valid & (busy == 0) & (taken == 0) & ~asked & (self.error == 0))

@@ -19,9 +19,9 @@ OPERANDS   = 6   # Input registers of the multipliers.
 PRODUCTS   = 8   # Their output registers; accumulators are read and written back.
 SUM        = 11  # Sum of the products of the beat.
 DOT        = 12  # Sum over the beats of the row so far.
-SCALED     = 14  # Times m.
+SCALED     = 14  # Times the mantissa.
 STORE      = 15  # Score, clamped, goes to its buffer and enters the maximum.
-MULTIPLIER = 10  # m is loaded: after the rows of the record before (2 cycles ahead at the least), before its own.
+MULTIPLIER = 10  # Mantissa and exponent are loaded: after the rows of the record before (2 cycles ahead at the least), before its own.
 
 # Pipeline -----------------------------------------------------------------------------------------
 

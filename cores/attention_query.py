@@ -11,8 +11,8 @@ from migen import *
 from litex.gen import *
 
 from cores.attention_pipeline import (DOT, MULTIPLIER, OPERANDS, PRODUCTS, SCALED, SCORE, STORE, SUM, WEIGHT)
-from model.circuits import MULTIPLIER_BITS, SCORE_SHIFT
-from model.stream import BEAT_BYTES, QUERY_HEADER
+from cores.common import delayed, sign_extended
+from model.stream import BEAT_BYTES, EXPONENT_MAX, QUERY_HEADER, SHIFT_MAX, SHIFT_STEP
 
 # Helpers ------------------------------------------------------------------------------------------
 
@@ -39,7 +39,7 @@ class AttentionQuery(LiteXModule):
 
     ::
 
-        K  data ─► × q[beat] ─► adder tree ─► Σ over beats ─► × m >> shift ─► clamp ─► score, maximum
+        K  data ─► × q[beat] ─► adder tree ─► Σ over beats ─► × mantissa >> shift ─► clamp ─► score, maximum
         V  data ─► × exp[maximum − score] ─► + accumulators[beat] ─► numerators
                           └─► Σ over rows ─► denominator
 
@@ -178,26 +178,22 @@ class AttentionQuery(LiteXModule):
             dot.eq(terms[0] + Mux(at(tags.first_beat, SUM), 0, dot)),
         )
 
-        multiplier = signed(MULTIPLIER_BITS + 1, reset_less=True)
-        multiply   = signed(dot_bits + MULTIPLIER_BITS, reset_less=True)
-        scaled     = signed(dot_bits + MULTIPLIER_BITS, reset_less=True)
-        limit      = 1 << (score_bits - 1)
-        shifted    = signed(max(dot_bits + MULTIPLIER_BITS - SCORE_SHIFT, score_bits + 1))
-        clamped    = signed(score_bits, reset_less=True)
+        mantissa = signed(parameters.mantissa_bits + 1, reset_less=True)
+        exponent = Signal(max=EXPONENT_MAX + 1, reset_less=True)
+        multiply = signed(dot_bits + parameters.mantissa_bits, reset_less=True)
+        scaled   = signed(dot_bits + parameters.mantissa_bits, reset_less=True)
+        clamped  = signed(score_bits, reset_less=True)
+        header   = at(tags.data, MULTIPLIER)
         self.sync += [
-            If(mine(tags.query, MULTIPLIER), multiplier.eq(QUERY_HEADER.slice(at(tags.data, MULTIPLIER), "multiplier"))),
-            multiply.eq(dot*multiplier),
-            scaled.eq(multiply),
-            If((shifted[score_bits - 1:] == 0) | (shifted[score_bits - 1:] == 2**(len(shifted) - score_bits + 1) - 1),
-                clamped.eq(shifted),
-            ).Else(
-                clamped.eq(Mux(shifted[-1], -limit, limit - 1)),
+            If(mine(tags.query, MULTIPLIER),
+                mantissa.eq(QUERY_HEADER.slice(header, "mantissa")[:parameters.mantissa_bits]),
+                exponent.eq(QUERY_HEADER.slice(header, "exponent")),
             ),
+            multiply.eq(dot*mantissa),
+            scaled.eq(multiply),
+            clamped.eq(self._clamped(scaled, delayed(self, exponent, SCALED - DOT), score_bits)),
         ]
-        self.comb += [
-            shifted.eq(scaled >> SCORE_SHIFT),
-            self.store.eq(Cat(clamped, at(tags.masked, STORE)[index])),
-        ]
+        self.comb += self.store.eq(Cat(clamped, at(tags.masked, STORE)[index]))
 
         # Maximum ----------------------------------------------------------------------------------
 
@@ -209,6 +205,28 @@ class AttentionQuery(LiteXModule):
                     maximum.eq(clamped),
                 )
             )
+
+
+    def _clamped(self, scaled, exponent, score_bits):
+        """Bits of `scaled` from the exponent's shift on, clamped to a score."""
+        bits    = Signal(len(scaled))
+        sign    = bits[-1]
+        shifted = Signal(score_bits)
+        fits    = Signal()
+        same    = Constant(1, 1)          # The bits from the score's sign on, at the shift in hand, are all equal.
+        end     = len(bits) - 1
+        cases   = {}
+        for e in range(EXPONENT_MAX + 1):
+            shift    = SHIFT_MAX - SHIFT_STEP*e
+            first    = min(shift + score_bits - 1, end)
+            same     = same & (bits[first:end] == Replicate(sign, end - first)) if first < end else same
+            end      = first
+            cases[e] = [shifted.eq(sign_extended(bits[min(shift, len(bits) - 1):], score_bits)), fits.eq(same)]
+        self.comb += [
+            bits.eq(scaled),
+            Case(exponent, cases),
+        ]
+        return Mux(fits, shifted, Cat(Replicate(~sign, score_bits - 1), sign))
 
 
 def _as_signed(module, value):

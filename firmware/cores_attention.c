@@ -13,10 +13,23 @@
 #include "cores_run.h"
 #include "litetern/formats.h"
 
-#define SCORE_LIMIT (1 << (ATTENTION_SCORE_BITS - 1))
-#define EXP_ENTRIES 256
+/* Resolution ------------------------------------------------------------------------------------*/
 
-static const uint16_t exp_table[EXP_ENTRIES] = ATTENTION_EXP_TABLE;
+int cores_resolve(struct cores_softmax *core, const struct softmax *softmax)
+{
+    uint64_t largest;
+
+    core->score_limit = 0;
+    if (!softmax_valid(softmax))
+        return 0;
+    largest = (uint64_t)CORES_ROWS_MAX*((1u << softmax->exp_bits) - 1)*128;
+    if (largest > INT32_MAX)
+        return 0;
+    core->score_limit  = 1 << (softmax->score_bits - 1);
+    core->mantissa_max = (1u << softmax->mantissa_bits) - 1;
+    softmax_exp_table(softmax, core->exp_table);
+    return 1;
+}
 
 /* Records ---------------------------------------------------------------------------------------*/
 
@@ -28,30 +41,33 @@ static void refuse(struct cores_run *run, uint32_t errors, uint64_t beats)
     run->rows    = 0;
 }
 
-/* Query headers and vectors of a K record. */
-static void read_queries(struct cores_run *run, struct cores_scores *scores)
+/* Header and vector of query i of a K record; 0 where the stream ends in them. */
+static int read_query(struct cores_run *run, struct cores_scores *scores, uint32_t i)
 {
-    for (uint32_t i = 0; i < scores->queries; i++) {
-        const uint8_t *data = cores_take(run, BEAT_BYTES, run->scratch);
-        uint64_t header;
+    const uint8_t *data = cores_take(run, BEAT_BYTES, run->scratch);
+    uint32_t errors     = 0;
+    uint64_t header;
 
-        if (data)
-            memcpy(&header, data, sizeof(header));
-        if (!data || !(data = cores_take(run, scores->beats*BEAT_BYTES, run->scratch))) {
-            run->errors |= CORES_ERROR_TRUNCATED;
-            run->rows    = 0;
-            return;
-        }
-        scores->length[i]              = (uint16_t)QUERY_HEADER_LENGTH(header);
-        scores->maximum[i]             = -SCORE_LIMIT;
-        run->u.attention.multiplier[i] = QUERY_HEADER_MULTIPLIER(header);
-        memcpy(run->u.attention.q[i], data, scores->beats*BEAT_BYTES);
-        if (scores->length[i] == 0 || scores->length[i] > scores->rows) {
-            refuse(run, CORES_ERROR_LENGTH, (uint64_t)(scores->queries - 1 - i)*(1 + scores->beats) +
-                   (uint64_t)scores->rows*scores->beats);
-            return;
-        }
+    if (!data)
+        return 0;
+    memcpy(&header, data, sizeof(header));
+    scores->length[i]            = (uint16_t)QUERY_HEADER_LENGTH(header);
+    scores->maximum[i]           = (int16_t)-run->softmax->score_limit;
+    run->u.attention.mantissa[i] = QUERY_HEADER_MANTISSA(header);
+    run->u.attention.shift[i]    = SHIFT_MAX - SHIFT_STEP*QUERY_HEADER_EXPONENT(header);
+    if (scores->length[i] == 0 || scores->length[i] > scores->rows)
+        errors |= CORES_ERROR_LENGTH;
+    if (run->u.attention.mantissa[i] > run->softmax->mantissa_max)
+        errors |= CORES_ERROR_MULTIPLIER;
+    if (errors) {
+        refuse(run, errors, scores->beats + (uint64_t)(scores->queries - 1 - i)*(1 + scores->beats) +
+               (uint64_t)scores->rows*scores->beats);
+        return 1;
     }
+    data = cores_take(run, scores->beats*BEAT_BYTES, run->scratch);
+    if (data)
+        memcpy(run->u.attention.q[i], data, scores->beats*BEAT_BYTES);
+    return data != NULL;
 }
 
 static void open_record(struct cores_run *run)
@@ -102,7 +118,11 @@ static void open_record(struct cores_run *run)
     scores->rows    = rows;
     scores->beats   = beats;
     scores->queries = queries;
-    read_queries(run, scores);
+    for (uint32_t i = 0; i < queries && run->rows; i++)
+        if (!read_query(run, scores, i)) {
+            run->errors |= CORES_ERROR_TRUNCATED;
+            run->rows    = 0;
+        }
 }
 
 /* Rows ------------------------------------------------------------------------------------------*/
@@ -110,13 +130,15 @@ static void open_record(struct cores_run *run)
 CORES_CLONES
 static void key_row(struct cores_run *run, struct cores_scores *scores, const int8_t *key)
 {
+    const int32_t limit = run->softmax->score_limit;
+
     for (uint32_t i = 0; i < scores->queries; i++) {
         int64_t score;
         if (run->row >= scores->length[i])
             continue;
-        score = ((int64_t)cores_dot(key, run->u.attention.q[i], scores->beats*BEAT_BYTES)*run->u.attention.multiplier[i])
-                >> SCORE_SHIFT;
-        score = score < -SCORE_LIMIT ? -SCORE_LIMIT : score > SCORE_LIMIT - 1 ? SCORE_LIMIT - 1 : score;
+        score = ((int64_t)cores_dot(key, run->u.attention.q[i], scores->beats*BEAT_BYTES)*run->u.attention.mantissa[i])
+                >> run->u.attention.shift[i];
+        score = score < -limit ? -limit : score > limit - 1 ? limit - 1 : score;
         scores->score[i][run->row] = (int16_t)score;
         if (score > scores->maximum[i])
             scores->maximum[i] = (int16_t)score;
@@ -131,7 +153,7 @@ static void value_row(struct cores_run *run, const struct cores_scores *scores, 
         if (run->row >= scores->length[i])
             continue;
         below  = scores->maximum[i] - scores->score[i][run->row];
-        weight = exp_table[below < EXP_ENTRIES ? below : EXP_ENTRIES - 1];
+        weight = run->softmax->exp_table[below < EXP_ENTRIES ? below : EXP_ENTRIES - 1];
         if (weight == 0)
             continue;
         run->u.attention.denominator[i] += weight;

@@ -86,7 +86,7 @@ static inline int32_t cores_dot_digits(const uint8_t *row, const int8_t *planes,
 
 #endif
 
-/* sums[i] += e·v[i] of n int8 (a multiple of 8), 0 ≤ e < 256. */
+/* sums[i] += e·v[i] of n int8 (a multiple of 8), 0 ≤ e < 2^15. */
 static inline void cores_accumulate(int32_t *sums, const int8_t *v, int32_t e, uint32_t n)
 {
 #if CORES_NEON

@@ -11,7 +11,7 @@ static void start(void *context, uint32_t port, uint32_t core, uint32_t list, ui
 {
     struct cores_pl *cores = context;
 
-    cores_start(&cores->run[port], &cores->memory, core, list, destination, limit);
+    cores_start(&cores->run[port], &cores->memory, &cores->softmax, core, list, destination, limit);
 }
 
 static uint32_t progress(void *context, uint32_t port)
@@ -49,6 +49,12 @@ static void allow(void *context, uint32_t range, uint32_t first, uint32_t last)
     ((struct cores_pl *)context)->memory.range[range] = (struct cores_range){first, last};
 }
 
+/* C cores take any resolution that there is. */
+static uint32_t resolve(void *context, const struct softmax *softmax)
+{
+    return (uint32_t)cores_resolve(&((struct cores_pl *)context)->softmax, softmax);
+}
+
 /* The same CPU writes and reads. */
 static void no_cache(const void *data, size_t bytes)
 {
@@ -71,6 +77,7 @@ void cores_pl_init(struct cores_pl *cores, struct engine_pl *pl, uintptr_t memor
 {
     cores->memory = (struct cores_memory){.base = memory, .bytes = bytes};
     cores->share  = share;
+    cores->softmax.score_limit = 0;
     for (uint32_t range = 0; range < CORES_RANGES; range++)
         allow(cores, range, UINT32_MAX, 0);
     *pl = (struct engine_pl){
@@ -91,5 +98,6 @@ void cores_pl_init(struct cores_pl *cores, struct engine_pl *pl, uintptr_t memor
         .invalidate      = no_cache,
         .microseconds    = microseconds ? microseconds : no_clock,
         .allow           = allow,
+        .resolve         = resolve,
     };
 }

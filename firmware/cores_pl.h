@@ -15,6 +15,7 @@
 
 struct cores_pl {
     struct cores_memory memory;
+    struct cores_softmax softmax;
     uint32_t share;                /* Beats that one status() call works on, so that the caller's loop stays alive. */
     struct cores_run run[ENGINE_PORTS_MAX];
 };

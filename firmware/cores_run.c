@@ -127,8 +127,8 @@ void cores_fail(struct cores_run *run, uint32_t error)
     run->skip        = 0;
 }
 
-void cores_start(struct cores_run *run, const struct cores_memory *memory, uint32_t core, uint32_t list, uint32_t destination,
-                 uint32_t limit)
+void cores_start(struct cores_run *run, const struct cores_memory *memory, const struct cores_softmax *softmax, uint32_t core,
+                 uint32_t list, uint32_t destination, uint32_t limit)
 {
     uint32_t error = 0;
 
@@ -138,6 +138,7 @@ void cores_start(struct cores_run *run, const struct cores_memory *memory, uint3
     run->errors      = 0;
     run->busy        = 1;
     run->memory      = memory;
+    run->softmax     = softmax;
     run->core        = core;
     run->list        = list & ~(uint32_t)(BEAT_BYTES - 1);
     run->limit       = limit & ~(uint32_t)(BEAT_BYTES - 1);
@@ -151,7 +152,7 @@ void cores_start(struct cores_run *run, const struct cores_memory *memory, uint3
         run->u.attention.scores[0].filled = 0;
         run->u.attention.scores[1].filled = 0;
     }
-    if (core > CORES_ATTENTION)
+    if (core > CORES_ATTENTION || (core == CORES_ATTENTION && (!softmax || softmax->score_limit == 0)))
         error = CORES_ERROR_CORE;
     else if (run->limit)
         error = find(memory, CORES_RANGE_WRITE0, destination, run->limit, &run->results);
@@ -176,10 +177,10 @@ uint32_t cores_advance(struct cores_run *run, uint32_t beats)
     return run->busy;
 }
 
-uint32_t cores_run_list(struct cores_run *run, const struct cores_memory *memory, uint32_t core, uint32_t list,
-                        uint32_t destination, uint32_t limit, uint32_t *written, uint32_t *beats)
+uint32_t cores_run_list(struct cores_run *run, const struct cores_memory *memory, const struct cores_softmax *softmax, uint32_t core,
+                        uint32_t list, uint32_t destination, uint32_t limit, uint32_t *written, uint32_t *beats)
 {
-    cores_start(run, memory, core, list, destination, limit);
+    cores_start(run, memory, softmax, core, list, destination, limit);
     while (cores_advance(run, UINT32_MAX))
         ;
     if (written)
@@ -192,4 +193,9 @@ uint32_t cores_run_list(struct cores_run *run, const struct cores_memory *memory
 size_t cores_run_bytes(void)
 {
     return sizeof(struct cores_run);
+}
+
+size_t cores_softmax_bytes(void)
+{
+    return sizeof(struct cores_softmax);
 }

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "litetern/numerics.h"
+#include "softmax.h"
 
 /* Capacity; `-D` overrides for small CPUs. */
 #ifndef CORES_VECTORS_MAX
@@ -55,6 +55,7 @@ enum cores_error {                 /* Bits; the names are those of the gateware'
     CORES_ERROR_LENGTH     = 1 << 15,
     CORES_ERROR_BUFFER     = 1 << 16,  /* V record that does not match the K record that filled its buffer. */
     CORES_ERROR_TRUNCATED  = 1 << 17,  /* The list ended within a record. */
+    CORES_ERROR_MULTIPLIER = 1 << 18,  /* Mantissa wider than the core's. */
 };
 
 enum cores_range_name {            /* Order of the accelerator's READS, then WRITES. */
@@ -76,6 +77,13 @@ struct cores_memory {
     struct cores_range range[CORES_RANGES];
 };
 
+/* What the attention core knows of its resolution. */
+struct cores_softmax {
+    int32_t  score_limit;          /* Scores lie in -score_limit … score_limit - 1. 0: there is no attention core. */
+    uint32_t mantissa_max;
+    uint16_t exp_table[EXP_ENTRIES];
+};
+
 struct cores_record { int32_t value; uint32_t row; };
 
 /* A shape of a K record, and whether its scores are there. */
@@ -93,6 +101,7 @@ struct cores_run {
     uint32_t busy;
 
     const struct cores_memory *memory;
+    const struct cores_softmax *softmax;
     uint32_t core, list, limit;
 
     /* Reader: what is left of the current piece. */
@@ -117,7 +126,7 @@ struct cores_run {
         } matmul;
         struct {
             uint32_t is_value, queries, buffer;
-            uint32_t multiplier[CORES_QUERIES_MAX];
+            uint32_t mantissa[CORES_QUERIES_MAX], shift[CORES_QUERIES_MAX];
             int32_t  denominator[CORES_QUERIES_MAX];
             int32_t  numerator[CORES_QUERIES_MAX][HEAD_DIM_MAX];
             int8_t   q[CORES_QUERIES_MAX][HEAD_DIM_MAX] __attribute__((aligned(64)));
@@ -127,18 +136,25 @@ struct cores_run {
     uint8_t scratch[CORES_ROW_BYTES] __attribute__((aligned(64)));  /* A row that two pieces share. */
 };
 
-/* Rings the doorbell. Addresses and limit as in the lane's registers; *memory lasts as long as the run. */
-void cores_start(struct cores_run *run, const struct cores_memory *memory, uint32_t core, uint32_t list, uint32_t destination,
-                 uint32_t limit);
+/* Builds the attention core for a resolution; 0 if there is no such one, or its sums over CORES_ROWS_MAX rows leave int32. */
+int cores_resolve(struct cores_softmax *core, const struct softmax *softmax);
+
+/*
+ * Rings the doorbell. Addresses and limit as in the lane's registers; *memory and *softmax last as long as the run. softmax: NULL where
+ * there is no attention core.
+ */
+void cores_start(struct cores_run *run, const struct cores_memory *memory, const struct cores_softmax *softmax, uint32_t core,
+                 uint32_t list, uint32_t destination, uint32_t limit);
 
 /* Runs for about `beats` beats; returns 1 while there is more to do. */
 uint32_t cores_advance(struct cores_run *run, uint32_t beats);
 
 /* Runs a list to its end; returns errors. *written: bytes of results; *beats: beats of the stream (either may be NULL). */
-uint32_t cores_run_list(struct cores_run *run, const struct cores_memory *memory, uint32_t core, uint32_t list,
-                        uint32_t destination, uint32_t limit, uint32_t *written, uint32_t *beats);
+uint32_t cores_run_list(struct cores_run *run, const struct cores_memory *memory, const struct cores_softmax *softmax, uint32_t core,
+                        uint32_t list, uint32_t destination, uint32_t limit, uint32_t *written, uint32_t *beats);
 
-size_t cores_run_bytes(void);      /* sizeof(struct cores_run), for hosts. */
+size_t cores_run_bytes(void);      /* sizeof(struct cores_run), for hosts; likewise of struct cores_softmax. */
+size_t cores_softmax_bytes(void);
 
 /* Between cores_run.c and the cores. */
 

@@ -295,6 +295,7 @@ const char *engine_error_text(uint32_t error)
         [ENGINE_ERROR_LIST]      = "the accelerator refused its work",
         [ENGINE_ERROR_SHORTLIST] = "this accelerator keeps no shortlist as long as the model's hybrid head needs",
         [ENGINE_ERROR_RANGE]     = "the accelerator refused an address outside of the model's memory",
+        [ENGINE_ERROR_SOFTMAX]   = "the image was packed for another softmax resolution than this accelerator's",
     };
 
     return error < sizeof(texts)/sizeof(texts[0]) ? texts[error] : "unknown error";

@@ -22,6 +22,7 @@
 
 #include "image.h"
 #include "sampling.h"
+#include "softmax.h"
 
 #define ENGINE_SESSIONS_MAX  8
 #define ENGINE_PORTS_MAX     2
@@ -74,6 +75,7 @@ struct engine_pl {
     void     (*invalidate)(const void *data, size_t bytes); /* CPU reads from memory again. */
     uint32_t (*microseconds)(void);                      /* Free-running clock that wraps. */
     void     (*allow)(void *context, uint32_t range, uint32_t first, uint32_t last);  /* Bytes of enum engine_range; first > last: none. */
+    uint32_t (*resolve)(void *context, const struct softmax *softmax);  /* 1 if the attention core has this resolution, or takes it up. */
 };
 
 /* Errors ----------------------------------------------------------------------------------------*/
@@ -94,6 +96,7 @@ enum engine_error {
     ENGINE_ERROR_LIST,             /* The PL refused or failed a list. */
     ENGINE_ERROR_SHORTLIST,        /* The matmul core keeps no shortlist as long as the head's. */
     ENGINE_ERROR_RANGE,            /* A list named memory outside of image, arena and results. */
+    ENGINE_ERROR_SOFTMAX,          /* The attention core has another resolution than the image. */
 };
 
 /* One clear line for people. */

@@ -237,6 +237,7 @@ static int supported(const struct engine *engine)
 uint32_t engine_layout(struct engine *engine, const void *image, void *arena, size_t arena_bytes, uint32_t sessions)
 {
     const struct image_header *h = image;
+    struct softmax softmax;
     uint32_t context, least;
 
     engine->header = h;
@@ -248,6 +249,9 @@ uint32_t engine_layout(struct engine *engine, const void *image, void *arena, si
         return ENGINE_ERROR_PL;
     if (engine->shortlist.count > engine->pl.topk_max)
         return ENGINE_ERROR_SHORTLIST;
+    softmax = image_softmax(h);
+    if (!engine->pl.resolve(engine->pl.context, &softmax))
+        return ENGINE_ERROR_SOFTMAX;
     context = fit(engine, arena_bytes, sessions);
     least   = h->context < CONTEXT_MIN ? h->context : CONTEXT_MIN;
     if (context < least)
@@ -258,7 +262,7 @@ uint32_t engine_layout(struct engine *engine, const void *image, void *arena, si
         engine_clear_logits(engine);
     for (uint32_t i = 0; i < h->layers*h->kv_heads; i++) {
         const struct image_layer *layer = &engine->layers[i/h->kv_heads];
-        engine->k_factors[i] = ops_k_factor(engine_floats(engine, layer->k_steps)[i % h->kv_heads], h->head_dim);
+        engine->k_factors[i] = ops_k_factor(engine_floats(engine, layer->k_steps)[i % h->kv_heads], h->head_dim, h->steps_per_nat);
     }
     return ENGINE_OK;
 }

@@ -22,7 +22,8 @@ static void place_query(struct engine *engine, uint32_t head, const float *q)
     uint8_t *query  = unit->piece + BEAT_BYTES + (head - unit->query)*(BEAT_BYTES + h->head_dim);
     float factor    = engine->k_factors[engine->layer*h->kv_heads + unit->kv_head];
     float step      = ops_quantise((int8_t *)query + BEAT_BYTES, q, h->head_dim);
-    uint64_t header = query_header_pack(ops_score_multiplier(step, factor), engine->session[engine->current].position + 1);
+    uint32_t exponent, mantissa = ops_score_multiplier(step, factor, h->mantissa_bits, &exponent);
+    uint64_t header = query_header_pack(mantissa, exponent, engine->session[engine->current].position + 1);
 
     memcpy(query, &header, sizeof(header));
 }

@@ -200,10 +200,21 @@ size_t image_header_bytes(const void *image)
     return sizeof(*h) + h->layers*sizeof(struct image_layer);
 }
 
+struct softmax image_softmax(const struct image_header *header)
+{
+    return (struct softmax){
+        .score_bits    = header->score_bits,
+        .steps_per_nat = header->steps_per_nat,
+        .exp_bits      = header->exp_bits,
+        .mantissa_bits = header->mantissa_bits,
+    };
+}
+
 uint32_t image_check(const void *image, size_t bytes, size_t limit, int body)
 {
     const struct image_header *h = image;
     const uint32_t zero = 0, before = offsetof(struct image_header, header_crc), after = before + sizeof(h->header_crc);
+    struct softmax softmax;
     size_t header_bytes;
     uint32_t crc;
 
@@ -227,7 +238,8 @@ uint32_t image_check(const void *image, size_t bytes, size_t limit, int body)
         return IMAGE_ERROR_SIZE;
     if (!shape(h))
         return IMAGE_ERROR_SHAPE;
-    if (h->score_bits != ATTENTION_SCORE_BITS || h->steps_per_nat != ATTENTION_STEPS_PER_NAT || h->exp_bits != ATTENTION_EXP_BITS)
+    softmax = image_softmax(h);
+    if (!softmax_valid(&softmax))
         return IMAGE_ERROR_ATTENTION;
     if (!offsets(h))
         return IMAGE_ERROR_OFFSET;
@@ -248,7 +260,7 @@ const char *image_error_text(uint32_t error)
         [IMAGE_ERROR_HEADER_CRC] = "image is damaged: CRC-32 of the header does not match",
         [IMAGE_ERROR_BODY_CRC]   = "image is damaged: CRC-32 of the body does not match",
         [IMAGE_ERROR_SHAPE]      = "image describes a model that this firmware cannot run",
-        [IMAGE_ERROR_ATTENTION]  = "image was packed for another softmax resolution than this accelerator's",
+        [IMAGE_ERROR_ATTENTION]  = "image is damaged: there is no such softmax resolution",
         [IMAGE_ERROR_OFFSET]     = "image is damaged: a tensor lies outside of it",
         [IMAGE_ERROR_VALUE]      = "image is damaged: a scale, step, gain or table is out of range",
     };

@@ -13,6 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "softmax.h"
+
+struct image_header;
+
 enum image_error {
     IMAGE_OK = 0,
     IMAGE_ERROR_SHORT,             /* Fewer bytes than header and records. */
@@ -23,7 +27,7 @@ enum image_error {
     IMAGE_ERROR_HEADER_CRC,
     IMAGE_ERROR_BODY_CRC,
     IMAGE_ERROR_SHAPE,             /* Widths that no model of this kind has. */
-    IMAGE_ERROR_ATTENTION,         /* Softmax resolution differs from the cores'. */
+    IMAGE_ERROR_ATTENTION,         /* A softmax resolution that there is not. */
     IMAGE_ERROR_OFFSET,            /* A tensor lies outside of the image. */
     IMAGE_ERROR_VALUE,             /* A scale or step that would leave the numbers that all builds share. */
 };
@@ -33,6 +37,9 @@ enum image_error {
  * with `body` the body's CRC, too. `limit`: bytes that the memory for images holds. Returns enum image_error.
  */
 uint32_t image_check(const void *image, size_t bytes, size_t limit, int body);
+
+/* The softmax's resolution of an image; engine_init() asks the attention core for it. */
+struct softmax image_softmax(const struct image_header *header);
 
 /* One clear line for people. */
 const char *image_error_text(uint32_t error);

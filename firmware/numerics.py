@@ -32,14 +32,14 @@ def _define(name, value):
 
 def constants():
     """[(section, [(C name, value), …]), …]; values are ints, float32 or sequences of them."""
-    a     = circuits.ATTENTION
     names = lambda prefix, module, *constants: [(f"{prefix}{name}", getattr(module, name)) for name in constants]
     return [
         ("model/stream.py", names("", stream, "BEAT_BYTES", "BURST_BEATS", "TRITS_PER_BYTE", "TERNARY_PER_BEAT", "INT8_PER_BEAT", "ROW_WEIGHTS_MAX",
-            "TOPK_MAX", "HEAD_DIM_MAX", "FORMAT_TERNARY", "FORMAT_INT8", "REDUCE_NONE", "REDUCE_ARGMAX", "REDUCE_TOPK")),
+            "TOPK_MAX", "HEAD_DIM_MAX", "FORMAT_TERNARY", "FORMAT_INT8", "REDUCE_NONE", "REDUCE_ARGMAX", "REDUCE_TOPK", "SHIFT_MAX", "SHIFT_STEP",
+            "EXPONENT_MAX")),
         ("model/trits.py", [("TRITS_WORDS", np.pad(trits.DECODE, ((0, 0), (0, 3))).copy().view("<u8")[:, 0])]),
-        ("model/circuits.py", [*names("", circuits, "SCORE_SHIFT", "MULTIPLIER_BITS"), ("ATTENTION_SCORE_BITS", a.score_bits),
-            ("ATTENTION_STEPS_PER_NAT", a.steps_per_nat), ("ATTENTION_EXP_BITS", a.exp_bits), ("ATTENTION_EXP_TABLE", a.exp_table())]),
+        ("model/circuits.py", [*names("", circuits, "EXP_ENTRIES", "EXP_FRACTION", "EXP_GUARD"),
+            *((f"SOFTMAX_{name.upper()}_LIMITS", limits) for name, limits in circuits.ATTENTION_LIMITS.items())]),
         ("model/ops.py", names("OPS_", ops, "TINY", "QUANTISE_FLOOR", "EXP_LIMIT", "ROUND_MAGIC", "LOG2_E", "LN2_HIGH", "LN2_LOW",
             "EXP_TERMS")),
         ("model/sampling.py", names("SAMPLING_", sampling, "CANDIDATES_MAX", "PENALTY_WINDOW", "WEIGHT_ONE", "TOP_P_ONE")),

@@ -232,18 +232,20 @@ void ops_activate_rows(uint32_t activation, float *out, const int32_t *gate, con
 
 /* Attention -------------------------------------------------------------------------------------*/
 
-float ops_k_factor(float k_step, uint32_t head_dim)
+float ops_k_factor(float k_step, uint32_t head_dim, uint32_t steps_per_nat)
 {
-    double factor = (double)ATTENTION_STEPS_PER_NAT*(double)(1 << SCORE_SHIFT)/__builtin_sqrt((double)head_dim);
+    double factor = (double)steps_per_nat*(double)(1 << SHIFT_MAX)/__builtin_sqrt((double)head_dim);
 
     return lanes_checked(k_step*lanes_checked((float)factor));
 }
 
-uint32_t ops_score_multiplier(float q_step, float k_factor)
+uint32_t ops_score_multiplier(float q_step, float k_factor, uint32_t mantissa_bits, uint32_t *exponent)
 {
-    float limit = (float)((1 << MULTIPLIER_BITS) - 1);
-    float m     = lanes_checked(q_step*k_factor);
+    const float limit = (float)((1 << mantissa_bits) - 1), down = 1.0f/(float)(1 << SHIFT_STEP);
+    float m = lanes_checked(q_step*k_factor);
 
+    for (*exponent = 0; *exponent < EXPONENT_MAX && m > limit; ++*exponent)
+        m = lanes_checked(m*down);
     m = m < limit ? m : limit;
     return (uint32_t)(int32_t)((m + OPS_ROUND_MAGIC) - OPS_ROUND_MAGIC);
 }

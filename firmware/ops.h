@@ -57,10 +57,10 @@ void ops_activate_rows(uint32_t activation, float *out, const int32_t *gate, con
                        const float *up_steps, float step, uint32_t n);
 
 /* Factor of ops_score_multiplier() of a KV head. */
-float ops_k_factor(float k_step, uint32_t head_dim);
+float ops_k_factor(float k_step, uint32_t head_dim, uint32_t steps_per_nat);
 
-/* Integer multiplier m of a query head. */
-uint32_t ops_score_multiplier(float q_step, float k_factor);
+/* Multiplier of a query head: returns its mantissa, *exponent gets the exponent. */
+uint32_t ops_score_multiplier(float q_step, float k_factor, uint32_t mantissa_bits, uint32_t *exponent);
 
 /* out = flush(float(numerators)·(v_step/denominator)). */
 void ops_attention_output(float *out, const int32_t *numerators, int32_t denominator, float v_step, uint32_t head_dim);

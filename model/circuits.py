@@ -10,12 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.stream import REDUCE_ARGMAX, REDUCE_NONE, REDUCE_TOPK
+from model.stream import EXPONENT_MAX, MANTISSA_BITS_MAX, REDUCE_ARGMAX, REDUCE_NONE, REDUCE_TOPK, SHIFT_MAX, SHIFT_STEP
 
-SCORE_SHIFT     = 22  # Scores are (q·K × m) >> 22: with steps of 1/32 nat the multipliers of real models fill 12 to 17 bits.
-MULTIPLIER_BITS = 17  # m is unsigned and feeds the 18-bit signed input of a DSP48.
+EXP_ENTRIES  = 256
+EXP_FRACTION = 32  # Bits behind the point of the powers that the exp table is made of …
+EXP_GUARD    = 24  # … and further ones of their ratio's series.
 
 # Attention parameters -----------------------------------------------------------------------------
+
+
+ATTENTION_LIMITS = {"score_bits": (2, 16), "steps_per_nat": (1, 4096), "exp_bits": (1, 16), "mantissa_bits": (8, MANTISSA_BITS_MAX)}
 
 
 @dataclass(frozen=True)
@@ -25,21 +29,41 @@ class AttentionParameters:
     score_bits     : scores are signed integers of so many bits (clamped).
     steps_per_nat  : score steps per natural unit: weight = exp(−steps/steps_per_nat).
     exp_bits       : table entries are unsigned, the largest is 2**exp_bits − 1.
+    mantissa_bits  : mantissas of multipliers are unsigned; 17 bits feed the 18-bit signed input of one DSP48.
     """
-    score_bits    : int = 12
+    score_bits    : int = 16
     steps_per_nat : int = 32
     exp_bits      : int = 8
+    mantissa_bits : int = 17
 
     def __post_init__(self):
-        for name, low, high in (("score_bits", 2, 16), ("steps_per_nat", 1, 4096), ("exp_bits", 1, 16)):
+        for name, (low, high) in ATTENTION_LIMITS.items():
             if not low <= getattr(self, name) <= high:
                 raise ValueError(f"{name} = {getattr(self, name)}: must lie in {low} … {high}")
+        last = self.exp_table()[-1]
+        if last:
+            raise ValueError(f"exp table of {self}: entry {EXP_ENTRIES - 1} is {last}, must be 0 (fewer steps_per_nat or exp_bits)")
+
+    @property
+    def mantissa_max(self):
+        return 2**self.mantissa_bits - 1
 
     def exp_table(self):
-        """uint16 [256]: weight of a score that lies so many steps below the maximum; further ones take the last entry (0)."""
-        table = np.rint((2**self.exp_bits - 1)*np.exp(-np.arange(256)/self.steps_per_nat)).astype(np.uint16)
-        if table[-1]:
-            raise ValueError(f"exp table of {self}: entry 255 is {table[-1]}, must be 0 (fewer steps_per_nat or exp_bits)")
+        """uint16 [256]: weight of a score that lies so many steps below the maximum; further ones take the last entry (0).
+
+        Powers of exp(−1/steps_per_nat), whose series is summed in integers: no library's exp decides a bit, and firmware/softmax.c
+        computes the same.
+        """
+        one, ratio, term, k = 1 << EXP_FRACTION, 0, 1 << EXP_FRACTION + EXP_GUARD, 0
+        while term:
+            ratio += -term if k % 2 else term
+            k     += 1
+            term //= k*self.steps_per_nat
+        ratio >>= EXP_GUARD
+        table, power = np.zeros(EXP_ENTRIES, np.uint16), one
+        for i in range(EXP_ENTRIES):
+            table[i] = (power*(2**self.exp_bits - 1) + one//2) >> EXP_FRACTION
+            power    = (power*ratio + one//2) >> EXP_FRACTION
         return table
 
 
@@ -65,21 +89,22 @@ def reduce_rows(y, reduce=REDUCE_NONE, topk=1):
 # Attention ----------------------------------------------------------------------------------------
 
 
-def scores(q, keys, multiplier, parameters=ATTENTION):
-    """int32 [T]: scores of one query. q int8 [head_dim], keys int8 [T, head_dim], multiplier 0 … 2**17 − 1."""
-    if not 0 <= multiplier < 2**MULTIPLIER_BITS:
-        raise ValueError(f"multiplier {multiplier}: must lie in 0 … {2**MULTIPLIER_BITS - 1}")
+def scores(q, keys, mantissa, exponent=0, parameters=ATTENTION):
+    """int32 [T]: scores of one query. q int8 [head_dim], keys int8 [T, head_dim]; mantissa and exponent: its multiplier."""
+    for name, value, high in (("mantissa", mantissa, parameters.mantissa_max), ("exponent", exponent, EXPONENT_MAX)):
+        if not 0 <= value <= high:
+            raise ValueError(f"{name} {value}: must lie in 0 … {high}")
     limit = 1 << (parameters.score_bits - 1)
     dots  = np.asarray(keys, dtype=np.int64) @ np.asarray(q, dtype=np.int64)
-    return np.clip((dots*int(multiplier)) >> SCORE_SHIFT, -limit, limit - 1).astype(np.int32)
+    return np.clip((dots*int(mantissa)) >> (SHIFT_MAX - SHIFT_STEP*int(exponent)), -limit, limit - 1).astype(np.int32)
 
 
-def attention(q, keys, values, multiplier, parameters=ATTENTION):
+def attention(q, keys, values, mantissa, exponent=0, parameters=ATTENTION):
     """One query over its causal positions: (int32 [head_dim] numerators, int32 denominator, int32 maximum score).
 
-    q int8 [head_dim]; keys, values int8 [T, head_dim], T being the causal length of the query.
+    q int8 [head_dim]; keys, values int8 [T, head_dim], T being the causal length of the query; further arguments: those of `scores`.
     """
-    s       = scores(q, keys, multiplier, parameters)
+    s       = scores(q, keys, mantissa, exponent, parameters)
     maximum = s.max()
-    e       = parameters.exp_table()[np.minimum(maximum - s, 255)].astype(np.int64)
+    e       = parameters.exp_table()[np.minimum(maximum - s, EXP_ENTRIES - 1)].astype(np.int64)
     return (e @ np.asarray(values, dtype=np.int64)).astype(np.int32), np.int32(e.sum()), np.int32(maximum)

@@ -9,9 +9,9 @@
 import numpy as np
 
 from model import ops
-from model.circuits import MULTIPLIER_BITS, SCORE_SHIFT, reduce_rows
+from model.circuits import EXP_ENTRIES, reduce_rows
 from model.head import FLOOR, plane_inputs
-from model.stream import FORMAT_INT8, REDUCE_TOPK
+from model.stream import FORMAT_INT8, REDUCE_TOPK, SHIFT_MAX, SHIFT_STEP
 from model.trits import unpack_ternary
 
 
@@ -76,12 +76,13 @@ class ExactModel:
         p = model.attention
         self._exp    = p.exp_table().astype(np.float64)
         self._limit  = 1 << (p.score_bits - 1)
+        self._mantissa_max = p.mantissa_max
         # float64 products of the integers are exact and use the fast matrix routines.
         self._groups = [{name: (getattr(layer, name).unpack().astype(np.float32).T, getattr(layer, name).scales())
             for name in ("qkv", "o", "gate_up", "down")} for layer in model.layers]
         self._body   = 127 if model.body_format == FORMAT_INT8 else 1  # Largest weight.
         self.head    = ExactHead(model)
-        self._k_factors = [ops.k_factor(layer.k_steps, config.head_dim, p.steps_per_nat, SCORE_SHIFT) for layer in model.layers]
+        self._k_factors = [ops.k_factor(layer.k_steps, config.head_dim, p.steps_per_nat) for layer in model.layers]
 
     def reset(self):
         self.position = 0
@@ -113,17 +114,17 @@ class ExactModel:
         values[:, :, t]  = ops.quantise_fixed(v, layer.v_steps[:, None]).transpose(1, 0, 2)
         q8, q_step       = ops.quantise(q)
         k_factor         = np.repeat(self._k_factors[index], config.group)
-        m  = ops.score_multiplier(q_step, k_factor, 2**MULTIPLIER_BITS - 1)
+        mantissa, exponent = ops.score_multiplier(q_step, k_factor, self._mantissa_max)
         # [kv_heads, batch, group, ·] so that one product serves the query heads of a KV head.
-        q8 = q8.reshape(self.batch, config.kv_heads, config.group, -1).transpose(1, 0, 2, 3)
-        m  = m.reshape(self.batch, config.kv_heads, config.group).transpose(1, 0, 2)[..., None]
+        q8, mantissa, shift = (part.reshape(self.batch, config.kv_heads, config.group, -1).transpose(1, 0, 2, 3)
+            for part in (q8, mantissa, SHIFT_MAX - SHIFT_STEP*exponent))
         dots = (q8.astype(np.float32) @ keys[:, :, :t + 1].astype(np.float32).transpose(0, 1, 3, 2)).astype(np.int64)
-        free = (dots*m) >> SCORE_SHIFT
+        free = (dots*mantissa) >> shift
         s    = np.clip(free, -self._limit, self._limit - 1)
         if self.saturation is not None:
-            self._count(index, q_step*k_factor > 2**MULTIPLIER_BITS - 1, free != s, k, v)
+            self._count(index, ops.multiplier_clips(q_step, k_factor, self._mantissa_max), free != s, k, v)
         top  = s.max(axis=-1, keepdims=True)
-        e    = self._exp[np.minimum(top - s, 255)]
+        e    = self._exp[np.minimum(top - s, EXP_ENTRIES - 1)]
         numerators  = (e @ values[:, :, :t + 1].astype(np.float64)).astype(np.int32)
         denominator = e.sum(axis=-1).astype(np.int32)
         self._record("attention", numerators)

@@ -24,7 +24,7 @@ import zlib
 import numpy as np
 
 from model import ops
-from model.circuits import AttentionParameters
+from model.circuits import ATTENTION_LIMITS, AttentionParameters
 from model.config import ACTIVATIONS, ModelConfig
 from model.head import PLANES_MAX
 from model.layout import Struct
@@ -33,7 +33,12 @@ from model.quantised import Group, Layer, QuantisedModel, TernaryHead
 from model.stream import BEAT_BYTES, BURST_BEATS, FORMAT_INT8, FORMAT_TERNARY, MATMUL_HEADER, ROW_WEIGHTS_MAX, TOPK_MAX, row_beats
 
 MAGIC       = int.from_bytes(b"TERN", "little")
-VERSION     = 2
+VERSIONS    = {  # What came with each format version; only images of the last one are read.
+    1 : "ternary bodies, int8 heads",
+    2 : "int8 bodies, ternary and hybrid heads",
+    3 : "attention's multipliers as mantissa and exponent: mantissa_bits",
+}
+VERSION     = max(VERSIONS)
 ALIGNMENT   = BURST_BEATS*BEAT_BYTES  # Every tensor starts a full burst.
 IMAGE_LIMIT = 384 << 20               # Of 512 MB: what lies below holds firmware, KV caches and buffers (soc/zynq.py).
 
@@ -72,6 +77,7 @@ IMAGE_HEADER = Struct("image_header", "Start of the image.", [
     ("score_bits",      "u4",  "model.circuits.AttentionParameters, must equal the accelerator's."),
     ("steps_per_nat",   "u4",  "Likewise."),
     ("exp_bits",        "u4",  "Likewise."),
+    ("mantissa_bits",   "u4",  "Likewise."),
     ("bos",             "u4",  "Token before each text."),
     ("eos",             "u4",  "Token that ends generation."),
     ("embedding",       "u4",  "Offset of int8 [vocab, hidden]."),
@@ -121,7 +127,7 @@ VECTORS = ("attn_norm", "o_norm", "ffn_norm", "down_norm", "k_steps", "v_steps")
 
 # Checks -------------------------------------------------------------------------------------------
 #
-# What these refuse, firmware/image.c refuses, and the other way round; only the softmax resolution is the accelerator's alone.
+# What these refuse, firmware/image.c refuses, and the other way round; whether an accelerator has the softmax resolution is its own to say.
 
 
 def _must(good, where, name, value, what):
@@ -210,7 +216,7 @@ def write_image(model, path):
     title   = model.name.encode()[:63].decode(errors="ignore")  # No half character at its end.
     for name in ("hidden", "ffn", "layers", "heads", "kv_heads", "head_dim", "vocab", "context", "sub_norms", "norm_eps", "rope_theta"):
         header[name] = getattr(config, name)
-    for name in ("score_bits", "steps_per_nat", "exp_bits"):
+    for name in ATTENTION_LIMITS:
         header[name] = getattr(model.attention, name)
     header["magic"], header["version"], header["body_format"] = MAGIC, VERSION, model.body_format
     header["activation"] = ACTIVATIONS.index(config.activation)
@@ -302,7 +308,7 @@ def read_image(path):
     try:
         config = ModelConfig(**{name: h[name] for name in ("hidden", "ffn", "layers", "heads", "kv_heads", "head_dim", "vocab", "context",
             "norm_eps", "rope_theta")}, activation=ACTIVATIONS[h["activation"]], sub_norms=bool(h["sub_norms"]), tied=h["head"] == h["embedding"])
-        attention = AttentionParameters(h["score_bits"], h["steps_per_nat"], h["exp_bits"])
+        attention = AttentionParameters(**{name: h[name] for name in ATTENTION_LIMITS})
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     _check_shape(h, config, path)

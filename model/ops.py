@@ -15,6 +15,8 @@ No input, intermediate or result is subnormal, because ARMv7 NEON flushes subnor
 
 import numpy as np
 
+from model.stream import EXPONENT_MAX, SHIFT_MAX, SHIFT_STEP
+
 F = np.float32
 
 TINY           = F(2.0**-40)   # Smaller results are stored as 0: their squares and products stay normal.
@@ -124,13 +126,28 @@ ACTIVATION = {"silu": silu, "relu2": relu2}
 
 
 def score_multiplier(q_step, k_factor, limit):
-    """Integer m of a query head: round(q_step·k_factor), at most `limit`; k_factor is `k_factor()` of its KV head."""
-    return round_even(np.minimum(q_step*k_factor, F(limit))).astype(np.int32)
+    """(int32 mantissa, int32 exponent) of query heads: q_step·k_factor = mantissa·2**(SHIFT_STEP·exponent), rounded.
+
+    The exponent is the smallest with which the mantissa is at most `limit` before it is rounded; where none is large enough, the
+    mantissa is `limit` (`multiplier_clips`). k_factor is `k_factor()` of the KV head.
+    """
+    m        = q_step*k_factor
+    exponent = np.zeros(m.shape, np.int32)
+    for _ in range(EXPONENT_MAX):
+        large     = m > F(limit)
+        m         = np.where(large, m*F(2.0**-SHIFT_STEP), m)
+        exponent += large
+    return round_even(np.minimum(m, F(limit))).astype(np.int32), exponent
 
 
-def k_factor(k_step, head_dim, steps_per_nat, shift):
-    """float32 factor of `score_multiplier`: k_step·steps_per_nat·2**shift/√head_dim."""
-    return k_step*F(steps_per_nat*2.0**shift/np.sqrt(head_dim))
+def multiplier_clips(q_step, k_factor, limit):
+    """Where `score_multiplier` clips: bool."""
+    return (q_step*k_factor)*F(2.0**-(SHIFT_STEP*EXPONENT_MAX)) > F(limit)
+
+
+def k_factor(k_step, head_dim, steps_per_nat):
+    """float32 factor of `score_multiplier`: k_step·steps_per_nat·2**SHIFT_MAX/√head_dim."""
+    return k_step*F(steps_per_nat*2.0**SHIFT_MAX/np.sqrt(head_dim))
 
 
 def attention_output(numerators, denominator, v_step):

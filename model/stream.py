@@ -43,6 +43,13 @@ TOPK_MAX            = 256
 HEAD_DIM_MAX        = 128
 ROWS_MAX            = 2048  # Positions that the board's attention core takes.
 
+# A query's multiplier is mantissa and exponent: its score is (q·K × mantissa) >> (SHIFT_MAX − SHIFT_STEP·exponent). The shift is a choice
+# of one in four for each bit of the score; whatever the size of q and K, a mantissa of 17 bits keeps 13 of them at the least.
+MANTISSA_BITS_MAX   = 20
+SHIFT_MAX           = 24
+SHIFT_STEP          = 4
+EXPONENT_MAX        = 3
+
 FORMAT_TERNARY      = 0
 FORMAT_INT8         = 1
 
@@ -78,8 +85,10 @@ K_HEADER = Word("K_HEADER", "Opens a K record: queries, then the keys of one KV 
 ], magic=0x4B)
 
 QUERY_HEADER = Word("QUERY_HEADER", "Precedes each query vector of a K record.", [
-    Field("multiplier", 0, 17, "m: the score is (q·K × m) >> SCORE_SHIFT."),
-    Field("length",    32, 16, "Causal length: positions 0 … length - 1 take part, 1 to rows."),
+    Field("mantissa",  0, MANTISSA_BITS_MAX,
+        f"Of the multiplier: the score is (q·K × mantissa) >> ({SHIFT_MAX} − {SHIFT_STEP}·exponent). Not wider than the core's."),
+    Field("exponent", 24, EXPONENT_MAX.bit_length(), "Of the multiplier."),
+    Field("length",   32, 16, "Causal length: positions 0 … length - 1 take part, 1 to rows."),
 ])
 
 V_HEADER = Word("V_HEADER", "Opens a V record: the values of one KV head.", [

@@ -29,7 +29,7 @@ from model.stream import FORMAT_INT8, FORMAT_TERNARY, HEAD_DIM_MAX, ROW_WEIGHTS_
 # Constants ----------------------------------------------------------------------------------------
 
 IDENTITY      = 0x4C54524E            # "LTRN".
-VERSION       = (2, 0)                # Registers and streams: (incompatible, compatible) changes.
+VERSION       = (3, 0)                # Registers and streams: (incompatible, compatible) changes.
 CORES         = ("matmul", "attention", "probe")
 READS         = ("read0", "read1")    # Ranges of memory that lanes may read …
 WRITES        = ("write0", "write1")  # … and write.
@@ -356,8 +356,9 @@ class Accelerator(LiteXModule):
             ("rows_max",     16, 16, c.rows_max,     "Positions."),
         ])
         self._softmax = constant("softmax", "Resolution of the attention core; all 0 without.", [
-            ("score_bits",    8,  0, a.score_bits if a else 0,    "Bits of a score."),
-            ("exp_bits",      8,  8, a.exp_bits if a else 0,      "Bits of an exp table entry."),
+            ("score_bits",    5,  0, a.score_bits if a else 0,    "Bits of a score."),
+            ("exp_bits",      5,  5, a.exp_bits if a else 0,      "Bits of an exp table entry."),
+            ("mantissa_bits", 5, 10, a.mantissa_bits if a else 0, "Bits of a multiplier's mantissa."),
             ("steps_per_nat", 16, 16, a.steps_per_nat if a else 0, "Score steps per natural unit."),
         ])
         self._clock = CSRStatus(32, description="Free-running clock cycles: software measures the clock with it.")

@@ -106,16 +106,18 @@ HEADS = {
     "most queries"     : (dict(queries=31),                             "queries buffer"),
     "length 0"         : (dict(length=0),                               "length buffer"),
     "length over rows" : (dict(length=6),                               "length buffer"),
+    "wide mantissa"    : (dict(mantissa=2**17),                         "multiplier buffer"),
+    "widest mantissa"  : (dict(mantissa=2**20 - 1, length=6),           "multiplier length buffer"),
 }
 
 
-def bad_head(bench, length=1, **fields):
+def bad_head(bench, length=1, mantissa=1, **fields):
     """K and V records of any declared shape, with as many beats as that makes."""
     shape  = dict(rows=5, beats=3, queries=2, buffer=1) | fields
     rows   = shape["rows"]*shape["beats"]
     words  = [K_HEADER.pack(**shape)]
     for _ in range(shape["queries"]):
-        words += [QUERY_HEADER.pack(multiplier=1, length=length), *noise(bench, shape["beats"])]
+        words += [QUERY_HEADER.pack(mantissa=mantissa, length=length), *noise(bench, shape["beats"])]
     return Words(bench.arena, [*words, *noise(bench, rows), V_HEADER.pack(**shape), *noise(bench, rows)])
 
 

@@ -21,8 +21,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from cores.attention import ERRORS, ORDER_CYCLES, Attention
-from model.circuits import ATTENTION, MULTIPLIER_BITS, AttentionParameters, attention
-from model.stream import BEAT_BYTES, K_HEADER, QUERY_HEADER, V_HEADER
+from model.circuits import ATTENTION, AttentionParameters, attention
+from model.stream import BEAT_BYTES, EXPONENT_MAX, K_HEADER, QUERY_HEADER, V_HEADER
 from stream_bench import StreamBench, bench_verilog
 
 # Configurations -----------------------------------------------------------------------------------
@@ -30,8 +30,9 @@ from stream_bench import StreamBench, bench_verilog
 CONFIGURATIONS = {
     "one"    : dict(head_dim_max=96,  queries_max=1, rows_max=2048),
     "three"  : dict(head_dim_max=128, queries_max=3, rows_max=512),
-    "fine"   : dict(head_dim_max=24,  queries_max=2, rows_max=4096, parameters=AttentionParameters(12, 32, 10)),
+    "fine"   : dict(head_dim_max=24,  queries_max=2, rows_max=4096, parameters=AttentionParameters(12, 32, 10, 20)),
     "narrow" : dict(head_dim_max=8,   queries_max=12,rows_max=50,   parameters=AttentionParameters(8, 16, 9)),
+    "wide"   : dict(head_dim_max=96,  queries_max=1, rows_max=512,  parameters=AttentionParameters(8, 16, 8, 18)),
 }
 DRAWN = settings(max_examples=150, deadline=None, derandomize=True)
 
@@ -69,22 +70,25 @@ def int8(rng, kind, shape):
 class Job:
     """A K record of random contents, its V record and the results.
 
-    `lengths` and `multipliers` may be given, per query.
+    `lengths`, `mantissas` and `exponents` may be given, per query.
     """
-    def __init__(self, rng, rows, head_dim, queries=1, buffer=0, kind="random", multipliers=None, lengths=None, parameters=ATTENTION):
+    def __init__(self, rng, rows, head_dim, queries=1, buffer=0, kind="random", mantissas=None, exponents=None, lengths=None,
+        parameters=ATTENTION):
         shape            = dict(rows=rows, beats=head_dim//BEAT_BYTES, queries=queries, buffer=buffer)
         self.buffer      = buffer
         q                = int8(rng, kind, (queries, head_dim))
         keys             = int8(rng, kind, (rows, head_dim))
         values           = int8(rng, "extremes" if kind == "equal" else kind, (rows, head_dim))
-        self.multipliers = rng.integers(0, 2**MULTIPLIER_BITS, queries) if multipliers is None else np.broadcast_to(multipliers, queries)
+        self.mantissas   = rng.integers(0, 2**parameters.mantissa_bits, queries) if mantissas is None else np.broadcast_to(mantissas, queries)
+        self.exponents   = rng.integers(0, EXPONENT_MAX + 1, queries) if exponents is None else np.broadcast_to(exponents, queries)
         self.lengths     = rng.integers(1, rows + 1, queries) if lengths is None else np.broadcast_to(lengths, queries)
         k, results       = [K_HEADER.pack(**shape)], []
         for i in range(queries):
-            k += [QUERY_HEADER.pack(multiplier=self.multipliers[i], length=self.lengths[i]), *words(q[i])]
+            multiplier = dict(mantissa=int(self.mantissas[i]), exponent=int(self.exponents[i]))
+            k += [QUERY_HEADER.pack(**multiplier, length=self.lengths[i]), *words(q[i])]
             if 1 <= self.lengths[i] <= rows:
                 part = slice(0, self.lengths[i])
-                numerators, denominator, maximum = attention(q[i], keys[part], values[part], int(self.multipliers[i]), parameters)
+                numerators, denominator, maximum = attention(q[i], keys[part], values[part], **multiplier, parameters=parameters)
                 results += [*numerators, denominator, maximum]
         self.k       = np.concatenate([np.array(k, dtype=np.uint64), words(keys)])
         self.v       = np.concatenate([np.array([V_HEADER.pack(**shape)], dtype=np.uint64), words(values)])
@@ -122,12 +126,14 @@ def drawn_job(draw, name, buffer):
     configuration = CONFIGURATIONS[name]
     rows    = draw(st.one_of(st.integers(1, 6), st.integers(1, min(configuration["rows_max"], 150))))
     kind    = draw(st.sampled_from(["random", "random", "minimum", "zero", "extremes", "equal"]))
-    factor  = draw(st.sampled_from([None, None, 0, 1, 2**MULTIPLIER_BITS - 1, 30000]))
+    parameters = configuration.get("parameters", ATTENTION)
+    mantissa   = draw(st.one_of(st.none(), st.integers(0, parameters.mantissa_max), st.sampled_from([0, 1, parameters.mantissa_max])))
+    exponent   = draw(st.one_of(st.none(), st.integers(0, EXPONENT_MAX)))
     lengths = draw(st.sampled_from([None, None, 1, rows]))
     beats   = draw(st.integers(1, configuration["head_dim_max"]//BEAT_BYTES))
     queries = draw(st.integers(1, configuration["queries_max"]))
     rng     = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    return Job(rng, rows, BEAT_BYTES*beats, queries, buffer, kind, factor, lengths, configuration.get("parameters", ATTENTION))
+    return Job(rng, rows, BEAT_BYTES*beats, queries, buffer, kind, mantissa, exponent, lengths, parameters)
 
 
 @st.composite
@@ -171,10 +177,10 @@ def test_heads(name, order, data):
 @pytest.mark.parametrize("kind", ["random", "minimum", "extremes"])
 def test_longest(name, rows, head_dim, queries, kind):
     """The largest sums that the widths must hold."""
-    rng  = np.random.default_rng(rows)
-    jobs = [Job(rng, rows, head_dim, queries, i % 2, kind, multipliers=factor, lengths=length,
-        parameters=CONFIGURATIONS[name].get("parameters", ATTENTION))
-        for i, (factor, length) in enumerate([(None, None), (0, rows), (2**MULTIPLIER_BITS - 1, rows)])]
+    rng        = np.random.default_rng(rows)
+    parameters = CONFIGURATIONS[name].get("parameters", ATTENTION)
+    jobs       = [Job(rng, rows, head_dim, queries, i % 2, kind, mantissa, exponent, length, parameters) for i, (mantissa, exponent, length)
+        in enumerate([(None, None, None), (0, 0, rows), *((parameters.mantissa_max, e, rows) for e in range(EXPONENT_MAX + 1))])]
     check(bench(name).run(interleaved(jobs)), [job.results for job in jobs])
 
 # Beats per cycle ----------------------------------------------------------------------------------
@@ -218,11 +224,11 @@ def noise(rng, beats):
     return rng.integers(0, 2**64, beats, dtype=np.uint64)
 
 
-def faulty_key(rng, rows, beats, queries, buffer, lengths=None):
+def faulty_key(rng, rows, beats, queries, buffer, lengths=None, mantissas=None):
     """K record of any declared shape, with as many beats as that makes."""
     parts = [np.array([K_HEADER.pack(rows=rows, beats=beats, queries=queries, buffer=buffer)], dtype=np.uint64)]
     for i in range(queries):
-        length = QUERY_HEADER.pack(multiplier=1, length=lengths[i] if lengths else 1)
+        length = QUERY_HEADER.pack(mantissa=mantissas[i] if mantissas else 1, length=lengths[i] if lengths else 1)
         parts += [np.array([length], dtype=np.uint64), noise(rng, beats)]
     return np.concatenate([*parts, noise(rng, rows*beats)])
 
@@ -245,6 +251,9 @@ KEY_FAULTS = {
     "length 0"          : (dict(lengths=[2, 0]), "length"),
     "length over rows"  : (dict(lengths=[6, 5]), "length"),
     "length 65535"      : (dict(lengths=[5, 65535]), "length"),
+    "wide mantissa"     : (dict(mantissas=[2**17, 1]), "multiplier"),
+    "widest mantissa"   : (dict(mantissas=[2**17 - 1, 2**20 - 1]), "multiplier"),
+    "two faults"        : (dict(lengths=[1, 6], mantissas=[2**19, 2**18]), "multiplier"),
 }
 
 
@@ -255,12 +264,12 @@ def test_refused_key(fault, flow):
     rng         = np.random.default_rng(3)
     changes, error = KEY_FAULTS[fault]
     shape       = {**dict(rows=5, beats=3, queries=2, buffer=1), **changes}
-    lengths     = shape.pop("lengths", None)
+    queries     = {name: shape.pop(name, None) for name in ("lengths", "mantissas")}
     before, after = Job(rng, 7, 96, 3, buffer=1), Job(rng, 9, 64, 2, buffer=1)
     between     = Job(rng, 20, 128, 1, buffer=0)
-    stream      = np.concatenate([before.k, before.v, between.k, faulty_key(rng, **shape, lengths=lengths), between.v,
+    stream      = np.concatenate([before.k, before.v, between.k, faulty_key(rng, **shape, **queries), between.v,
         faulty_value(rng, **shape), after.k, after.v])
-    errors      = {error: 1 if error == "length" else 2, "buffer": 1}
+    errors      = {error: 1 if any(queries.values()) else 2, "buffer": 1}
     check(bench("three").run(stream, **flow), [before.results, between.results, after.results], errors)
 
 
@@ -328,7 +337,13 @@ MUTATIONS = {
     "the causal length is off"   : (r"(tags_row) >= (\w*length0)", r"\1 > \2"),
     "the maximum is never fresh" : (r"\{1'd0, \w*first_row_15\}\) \|", r"{2'd0}) |"),
     "numerators are never fresh" : (r"\w*first_row_8 \? 1'd0 :", r"1'd0 ? 1'd0 :"),
-    "a bit of m is flipped"      : (r"(multiplier <= )(\w+)", r"\g<1>1024 ^ \2"),
+    "a bit of m is flipped"      : (r"(mantissa <= )(\w+)", r"\g<1>1024 ^ \2"),
+    "a bit of m is lost"         : (r"(mantissa <= \w+\[)16:0\]", r"\g<1>15:0]"),
+    "the exponent is ignored"    : (r"(exponent <= )\w+\[25:24\]", r"\g<1>2'd0"),
+    "the exponent is too early"  : (r"(later1 <= )later0", r"\g<1>exponent"),
+    "a shift is wrong"           : (r"(proxy2\[)15:0\]", r"\g<1>16:1]"),
+    "a score wraps"              : (r"fits \? shifted", r"1'd1 ? shifted"),
+    "a score clamps too soon"    : (r"fits <= \(1'd1 & .*;", r"fits <= 1'd0;"),
 }
 
 
@@ -336,7 +351,8 @@ def test_mutations_are_found():
     """The comparison of `test_heads` turns red for every one of them."""
     original = bench_verilog(Attention(head_dim_max=16, rows_max=16), "attention_mutant")
     rng      = np.random.default_rng(8)
-    jobs     = [Job(rng, 12, 16, buffer=i % 2, multipliers=20000, lengths=length) for i, length in enumerate([12, 12, 5, 5]*3)]
+    jobs     = [Job(rng, 12, 16, buffer=i % 2, mantissas=2**16 + 20000, exponents=exponent, lengths=length)
+        for i, (length, exponent) in enumerate([(12, 0), (12, 1), (5, 2), (5, 3)]*3)]
     stream, results = interleaved(jobs), [job.results for job in jobs]
     names    = [error for error, _ in ERRORS]
     check(StreamBench("attention_mutant", original, names).run(stream), results)

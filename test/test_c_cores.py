@@ -12,6 +12,8 @@
     | list  | …        | pieces …     | guard, results, guard
 """
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -29,7 +31,8 @@ MATMUL, ATTENTION             = 0, 1
 RESERVED                      = 2
 
 ERRORS = {name: 1 << bit for bit, name in {0: "descriptor", 1: "response", 2: "overrun", 3: "core", 8: "magic", 9: "rows", 10: "beats",
-    4: "read", 5: "write", 11: "format", 12: "vectors", 13: "reduce", 14: "queries", 15: "length", 16: "buffer", 17: "truncated"}.items()}
+    4: "read", 5: "write", 11: "format", 12: "vectors", 13: "reduce", 14: "queries", 15: "length", 16: "buffer", 17: "truncated",
+    18: "multiplier"}.items()}
 
 SEED  = st.integers(0, 2**32 - 1)
 DRAWN = settings(max_examples=40, deadline=None, derandomize=True)
@@ -75,16 +78,19 @@ def matmul_group(random, rows, columns, format, vectors, reduce=REDUCE_NONE, top
     return np.concatenate([word(header), padded.view(np.uint8).reshape(-1), packed.view(np.uint8).reshape(-1)]), results.view(np.uint8)
 
 
-def attention_records(random, rows, head_dim, lengths, buffer):
-    """(K record, V record, results of V) of random keys, values and queries with causal lengths."""
+def attention_records(random, rows, head_dim, lengths, buffer, parameters=circuits.ATTENTION):
+    """(K record, V record, results of V) of random keys, values, multipliers and queries with causal lengths."""
     beats, count = head_dim//8, len(lengths)
     spread       = random.choice([8, 128])
     keys, values, q = (random.integers(-spread, spread, (n, head_dim)).astype(np.int8) for n in (rows, rows, count))
-    multipliers  = random.integers(0, 2**random.integers(1, 18), count)
+    mantissas    = random.integers(0, 2**random.integers(1, parameters.mantissa_bits + 1), count)
+    mantissas[random.random(count) < 0.1] = parameters.mantissa_max
+    exponents    = random.integers(0, EXPONENT_MAX + 1, count)
     k, results   = [word(K_HEADER.pack(rows=rows, beats=beats, queries=count, buffer=buffer))], []
     for i, length in enumerate(lengths):
-        k += [word(QUERY_HEADER.pack(multiplier=multipliers[i], length=length)), q[i].view(np.uint8)]
-        numerators, denominator, maximum = circuits.attention(q[i], keys[:length], values[:length], int(multipliers[i]))
+        multiplier = dict(mantissa=int(mantissas[i]), exponent=int(exponents[i]))
+        k += [word(QUERY_HEADER.pack(**multiplier, length=length)), q[i].view(np.uint8)]
+        numerators, denominator, maximum = circuits.attention(q[i], keys[:length], values[:length], **multiplier, parameters=parameters)
         results += [numerators, [denominator, maximum]]
     v = [word(V_HEADER.pack(rows=rows, beats=beats, queries=count, buffer=buffer)), values.view(np.uint8).reshape(-1)]
     return np.concatenate([*k, keys.view(np.uint8).reshape(-1)]), np.concatenate(v), np.concatenate(results).astype(np.int32).view(np.uint8)
@@ -101,11 +107,19 @@ def cores_memory(c, address, ranges):
     return c.put(pointers.tobytes() + np.array([MEMORY], np.uint64).tobytes() + np.array([0, 0, *np.ravel(ranges)], np.uint32).tobytes())
 
 
+def cores_softmax(c, parameters):
+    """struct cores_softmax of an AttentionParameters; 0 where the C cores have no such resolution."""
+    core, softmax = c.room(c.call("cores_softmax_bytes") & 0xFFFFFFFF), c.put(np.array(dataclasses.astuple(parameters), np.uint32))
+    return core if c.call("cores_resolve", core, softmax) & 0xFFFFFFFF else 0
+
+
 class Run:
-    """A memory with a stream cut into pieces at random beats, run by cores_run_list() or in shares."""
-    def __init__(self, c, core, stream, random=None, limit=MEMORY - RESULTS - 8):
+    """A memory with a stream cut into pieces at random beats, run by cores_run_list() or in shares. parameters: of the attention core;
+    None: there is none."""
+    def __init__(self, c, core, stream, random=None, limit=MEMORY - RESULTS - 8, parameters=circuits.ATTENTION):
         c.free()
         self.c, self.core, self.limit = c, core, limit
+        self.softmax = cores_softmax(c, parameters) if parameters else 0
         self.ranges  = [ALL, NOTHING, ALL, NOTHING]
         self.address = c.room(MEMORY)
         self.memory  = c.view(self.address, np.uint8, MEMORY)
@@ -125,7 +139,7 @@ class Run:
         """Returns the errors; then `results` and `beats` are there."""
         c, memory = self.c, self.address
         self.memory[LIST:LIST + 8*len(self.words)] = np.array(self.words, np.uint64).view(np.uint8)
-        arguments = (self.run, cores_memory(c, memory, self.ranges), self.core, LIST, RESULTS + 8, self.limit)
+        arguments = (self.run, cores_memory(c, memory, self.ranges), self.softmax, self.core, LIST, RESULTS + 8, self.limit)
         if share is None:
             written, beats = c.room(4), c.room(4)
             errors = c.call("cores_run_list", *arguments, written, beats) & 0xFFFFFFFF
@@ -213,22 +227,39 @@ def test_impossible_group_is_drained(c, error, fields, share):
 # Attention ----------------------------------------------------------------------------------------
 
 
+REFERENCE   = circuits.AttentionParameters(8, 16, 8, 18)  # Scores of 8 bits, multipliers of 18 bits at a shift of 24.
+RESOLUTIONS = (circuits.ATTENTION, REFERENCE, circuits.AttentionParameters(2, 1, 1, 8), circuits.AttentionParameters(16, 28, 12, 20),
+    circuits.AttentionParameters(12, 32, 8))
+
+
 @DRAWN
-@given(seed=SEED, units=st.integers(1, 4), share=st.sampled_from([None, 1, 9, 100]))
-def test_attention(c, seed, units, share):
+@given(seed=SEED, units=st.integers(1, 4), share=st.sampled_from([None, 1, 9, 100]), parameters=st.sampled_from(RESOLUTIONS))
+def test_attention(c, seed, units, share, parameters):
     random  = np.random.default_rng(seed)
     records = []
     for i in range(units):
         rows = int(random.integers(1, 50))
-        records.append(attention_records(random, rows, 8*int(random.integers(1, 17)), random.integers(1, rows + 1, random.integers(1, 5)), i & 1))
+        records.append(attention_records(random, rows, 8*int(random.integers(1, 17)), random.integers(1, rows + 1, random.integers(1, 5)), i & 1,
+            parameters))
     # K0 K1 V0 K2 V1 …
     order  = [records[0][0]]
     for i in range(1, units):
         order += [records[i][0], records[i - 1][1]]
     stream = np.concatenate([*order, records[-1][1]])
-    run    = Run(c, ATTENTION, stream, random)
+    run    = Run(c, ATTENTION, stream, random, parameters=parameters)
     expect(run, np.concatenate([record[2] for record in records]), share)
     assert run.beats == stream.size//8
+
+
+def test_no_attention_core(c):
+    stream = np.concatenate(attention_records(np.random.default_rng(6), 4, 16, [3], 0)[:2])
+    expect(Run(c, ATTENTION, stream, parameters=None), np.zeros(0, np.uint8), errors=ERRORS["core"])
+
+
+@pytest.mark.parametrize("parameters", [circuits.AttentionParameters(16, 1, 13), circuits.AttentionParameters(16, 20, 16)])
+def test_sums_that_would_leave_int32(c, parameters):
+    """4,096 rows of the largest weight and −128."""
+    assert cores_softmax(c, parameters) == 0
 
 
 @pytest.mark.parametrize("error, k, v", [
@@ -238,6 +269,8 @@ def test_attention(c, seed, units, share):
     ("queries", {"queries": 0},  {"queries": 0}),
     ("length",  {"length": 0},   {}),
     ("length",  {"length": 5},   {}),
+    ("multiplier", {"mantissa": 2**17},     {}),
+    ("multiplier", {"mantissa": 2**20 - 1}, {}),
     ("buffer",  {},              {"rows": 3}),
     ("buffer",  {},              {"buffer": 1}),
     ("buffer",  {},              {"queries": 1}),
@@ -246,10 +279,10 @@ def test_attention(c, seed, units, share):
 def test_impossible_record_is_drained(c, error, k, v, share):
     random = np.random.default_rng(4)
     shape  = {"rows": 4, "beats": 2, "queries": 2, "buffer": 0}
-    k, v   = shape | {"length": 4} | k, shape | v
-    length = k.pop("length")
+    k, v   = shape | {"length": 4, "mantissa": 1} | k, shape | v
+    length, mantissa = k.pop("length"), k.pop("mantissa")
     drop   = lambda beats: random.integers(0, 256, 8*beats).astype(np.uint8)
-    query  = lambda n: np.concatenate([word(QUERY_HEADER.pack(multiplier=1, length=n)), drop(k["beats"])])
+    query  = lambda n: np.concatenate([word(QUERY_HEADER.pack(mantissa=mantissa, length=n)), drop(k["beats"])])
     bad    = [word(K_HEADER.pack(**k)), *(query(length) for _ in range(k["queries"])), drop(k["rows"]*k["beats"]),
         word(V_HEADER.pack(**v)), drop(v["rows"]*v["beats"])]
     good   = attention_records(random, 6, 24, [6, 2], 0)

@@ -11,6 +11,9 @@ import ctypes
 import numpy as np
 import pytest
 
+from dataclasses import replace
+
+from model.circuits import ATTENTION, AttentionParameters
 from model.exact import ExactModel
 from model.head import with_head
 from model.sampling import Sampler, SamplingSettings
@@ -77,6 +80,26 @@ def test_logits_equal_numpy(c, shape):
     image, model = tiny_image(seed=4, **SHAPES[shape])
     prompt       = [token % model.config.vocab for token in TEXT]
     expect_tokens(Engine(c, image), model, prompt, 6)
+
+
+REFERENCE = AttentionParameters(8, 16, 8, 18)
+
+
+@pytest.mark.parametrize("parameters", [ATTENTION, REFERENCE, AttentionParameters(16, 28, 12, 20)])
+@pytest.mark.parametrize("factor", [1, 30, 1000, 1e5])
+def test_multipliers_of_any_size(c, factor, parameters):
+    """q and k so much larger, and any resolution: an image's own, on the same build."""
+    model = tiny_model(seed=8)
+    for layer in model.layers:
+        layer.attn_norm = layer.attn_norm*np.float32(factor)
+        layer.k_steps   = layer.k_steps*np.float32(factor)
+    expect_tokens(Engine(c, image_bytes(replace(model, attention=parameters))), replace(model, attention=parameters), TEXT, 3)
+
+
+def test_what_the_attention_core_cannot_resolve(host):
+    """4,096 rows of weights of 16 bits leave int32."""
+    model = replace(tiny_model(), attention=AttentionParameters(16, 20, 16))
+    assert Engine(host, image_bytes(model)).error == ERROR_SOFTMAX
 
 
 @pytest.mark.parametrize("ports", [1, 2])
@@ -271,6 +294,6 @@ def test_damaged_image_and_sessions(host, tiny):
 
 
 def test_every_error_has_one_line(host):
-    for error in range(ERROR_RANGE + 2):
+    for error in range(ERROR_SOFTMAX + 2):
         text = ctypes.string_at(host.call("engine_error_text", error)).decode()
         assert 5 < len(text) < 100 and "\n" not in text

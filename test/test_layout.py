@@ -108,8 +108,8 @@ def test_exp_table_must_end():
 
 def test_attention_of_one_position_is_its_value():
     q, k, v = (np.full((1, 8), value, np.int8) for value in (3, -5, -128))
-    numerators, denominator, maximum = attention(q[0], k, v, 131071)
-    assert denominator == 255 and (numerators == -128*255).all() and maximum == (8*-15*131071) >> 22
+    numerators, denominator, maximum = attention(q[0], k, v, 131071, 1)
+    assert denominator == 255 and (numerators == -128*255).all() and maximum == (8*-15*131071) >> 20
 
 
 def test_of_equal_rows_the_lower_one_is_first():

@@ -63,7 +63,8 @@ def head(draw):
     stream = [K_HEADER.pack(**shape())]
     for _ in range(queries):
         length  = odd(draw, draw.randint(1, rows), 0, draw.getrandbits(16))
-        stream += [QUERY_HEADER.pack(multiplier=draw.getrandbits(17), length=length), *words(draw, beats)]
+        stream += [QUERY_HEADER.pack(mantissa=odd(draw, draw.getrandbits(17), draw.getrandbits(20)), exponent=draw.getrandbits(2),
+            length=length), *words(draw, beats)]
     return [*stream, *words(draw, rows*beats), V_HEADER.pack(**shape()), *words(draw, rows*beats + odd(draw, 0, -1, 1))]
 
 

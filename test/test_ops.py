@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from model import ops
-from model.circuits import ATTENTION, MULTIPLIER_BITS, SCORE_SHIFT
+from model.circuits import ATTENTION, AttentionParameters
+from model.stream import EXPONENT_MAX, MANTISSA_BITS_MAX, SHIFT_MAX, SHIFT_STEP
 from model.config import ACTIVATIONS
 
 from firmware_builds import BUILDS, firmware_build
@@ -210,14 +211,96 @@ def test_activate_rows(c, activation, seed, n):
     same(ops.ACTIVATION[activation](ops.dequantise(gate, gate_steps*step), ops.dequantise(up, up_steps*step)), c.get(out, F, n))
 
 
+def multiplier(c, q_step, factor, bits):
+    """(mantissa, exponent) of C."""
+    exponent = c.room(4)
+    mantissa = c.call("ops_score_multiplier", q_step, factor, bits, exponent) & 0xFFFFFFFF
+    return mantissa, int(c.get(exponent, np.uint32, 1)[0])
+
+
 @DRAWN
-@given(seed=SEED, head_dim=st.integers(1, 16).map(lambda n: 8*n))
-def test_score_multiplier(c, seed, head_dim):
+@given(seed=SEED, head_dim=st.integers(1, 16).map(lambda n: 8*n), steps=st.integers(1, 45), bits=st.integers(8, MANTISSA_BITS_MAX))
+def test_score_multiplier(c, seed, head_dim, steps, bits):
+    c.free()
     q_step, k_step = scale(seed, -24, 10), scale(seed + 1, -19, 10)
-    factor         = c.call("ops_k_factor", k_step, head_dim, returns=float)
-    same(ops.k_factor(k_step, head_dim, ATTENTION.steps_per_nat, SCORE_SHIFT), factor)
-    m = c.call("ops_score_multiplier", q_step, factor) & 0xFFFFFFFF
-    assert m == ops.score_multiplier(q_step, factor, 2**MULTIPLIER_BITS - 1)
+    factor         = c.call("ops_k_factor", k_step, head_dim, steps, returns=float)
+    same(ops.k_factor(k_step, head_dim, steps), factor)
+    mantissa, exponent = multiplier(c, q_step, factor, bits)
+    limit = 2**bits - 1
+    assert (mantissa, exponent) == ops.score_multiplier(q_step, factor, limit)
+    exact = float(q_step)*float(factor)
+    if ops.multiplier_clips(q_step, factor, limit):
+        assert (mantissa, exponent) == (limit, EXPONENT_MAX)
+    else:
+        # The best value that the exponent allows, to the rounding of the product; and the smallest exponent.
+        assert abs(mantissa*2.0**(SHIFT_STEP*exponent) - exact) <= 2.0**(SHIFT_STEP*exponent - 1) + exact*2.0**-23
+        assert exponent == 0 or exact > limit*2.0**(SHIFT_STEP*(exponent - 1))*(1 - 2.0**-23)
+
+
+@pytest.mark.parametrize("exponent", range(EXPONENT_MAX + 1))
+def test_edges_of_the_multiplier(c, exponent):
+    """The largest mantissa of an exponent, the value behind it, and what rounds up to a power of two."""
+    limit, unit = ATTENTION.mantissa_max, F(2.0**(SHIFT_STEP*exponent))
+    for value in (F(limit), np.nextafter(F(limit), F(2**18)), F(limit) + F(0.25), F(limit) - F(0.5), F(2**17), F(2**13), F(0.5), F(1.5)):
+        c.free()
+        expected = ops.score_multiplier(value*unit, F(1), limit)
+        assert multiplier(c, value*unit, F(1), ATTENTION.mantissa_bits) == expected
+        assert ops.multiplier_clips(value*unit, F(1), limit) == (exponent == EXPONENT_MAX and value > limit)
+    assert ops.score_multiplier(F(limit)*unit, F(1), limit) == (limit, exponent)
+    assert ops.score_multiplier(F(2**17)*unit, F(1), limit) == ((2**13, exponent + 1) if exponent < EXPONENT_MAX else (limit, EXPONENT_MAX))
+
+
+def test_multiplier_beyond_all(c):
+    for value in (F(3e38), F(np.inf)):
+        c.free()
+        with np.errstate(over="ignore"):
+            assert multiplier(c, value, F(2), 17) == ops.score_multiplier(value, F(2), 2**17 - 1) == (2**17 - 1, EXPONENT_MAX)
+
+
+def test_a_score_step_is_what_it_says():
+    """q·k/√head_dim in steps of 1/steps_per_nat, by mantissa and shift: three random heads of each size."""
+    random = np.random.default_rng(9)
+    for size in (0.02, 1.0, 8.0, 50.0):
+        for head_dim in (8, 64, 128):
+            q, k     = (random.normal(0, size, head_dim).astype(F) for _ in range(2))
+            q8, step = ops.quantise(q)
+            k8, k_step = ops.quantise(k)
+            mantissa, exponent = ops.score_multiplier(step, ops.k_factor(k_step, head_dim, 32), ATTENTION.mantissa_max)
+            score    = (int(q8.astype(int) @ k8)*int(mantissa)) >> (SHIFT_MAX - SHIFT_STEP*int(exponent))
+            expected = 32*float(q8.astype(np.float64)*step @ (k8*np.float64(k_step)))/np.sqrt(head_dim)
+            assert abs(score - expected) <= 1 + abs(expected)*2.0**-12
+
+
+# Softmax's resolution -----------------------------------------------------------------------------
+
+NUMBERS = [st.integers(0, 20), st.one_of(st.integers(0, 60), st.integers(4090, 4100)), st.integers(0, 18), st.integers(5, 23)]
+
+
+@settings(DRAWN, max_examples=150)
+@given(numbers=st.tuples(*NUMBERS))
+def test_softmax(c, numbers):
+    """C knows the same resolutions as numpy, and computes the same table for them."""
+    c.free()
+    softmax, table = c.put(np.array(numbers, np.uint32)), c.room(512)
+    try:
+        parameters = AttentionParameters(*numbers)
+    except ValueError:
+        parameters = None
+    assert (c.call("softmax_valid", softmax) & 0xFFFFFFFF) == (parameters is not None)
+    if parameters:
+        c.call("softmax_exp_table", softmax, table)
+        np.testing.assert_array_equal(c.get(table, np.uint16, 256), parameters.exp_table())
+
+
+@pytest.mark.parametrize("exp_bits", range(1, 17))
+def test_exp_table_is_rounded_to_nearest(exp_bits):
+    for steps in range(1, 46):
+        try:
+            table = AttentionParameters(16, steps, exp_bits).exp_table()
+        except ValueError:
+            continue
+        exact = (2**exp_bits - 1)*np.exp(-np.arange(256)/steps)
+        assert np.abs(table - exact).max() < 0.5 + 1e-2
 
 
 @DRAWN

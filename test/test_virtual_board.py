@@ -438,12 +438,12 @@ def test_broken_list_is_an_error(path):
         pl   = device.transport.pl
         real = pl._start
 
-        def refuse(run, memory, core, start, *others):
+        def refuse(run, memory, softmax, core, start, *others):
             """The list's first header loses its magic number."""
             word = int.from_bytes(pl.memory[start:start + 8].tobytes(), "little")
             head = (word >> 3 & (1 << 29) - 1)*8
             pl.memory[head + 7] ^= 0x10
-            errors = real(run, memory, core, start, *others)
+            errors = real(run, memory, softmax, core, start, *others)
             pl.memory[head + 7] ^= 0x10
             return errors
 

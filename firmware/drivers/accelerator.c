@@ -5,6 +5,8 @@
  * SPDX-License-Identifier: BSD-2-Clause
  */
 
+#include <string.h>
+
 #define CONFIG_CPU_NOP "nop"       /* The registers' header asks for it. */
 #include <generated/csr.h>
 
@@ -29,6 +31,7 @@
 #define STATUS_ERROR         (1u << CSR_ACCELERATOR_LANE0_STATUS_ERROR_OFFSET)
 #define STATUS_RANGE         (1u << CSR_ACCELERATOR_LANE0_STATUS_READER_RANGE_OFFSET | \
                               1u << CSR_ACCELERATOR_LANE0_STATUS_WRITER_RANGE_OFFSET)
+#define FIELD(word, name)    ((word) >> CSR_ACCELERATOR_##name##_OFFSET & ((1u << CSR_ACCELERATOR_##name##_SIZE) - 1))
 #define CONTROL_START        (1u << CSR_ACCELERATOR_LANE0_CONTROL_START_OFFSET)
 #define CONTROL_ABORT        (1u << CSR_ACCELERATOR_LANE0_CONTROL_ABORT_OFFSET)
 #define CONTROL_CORE         CSR_ACCELERATOR_LANE0_CONTROL_CORE_OFFSET
@@ -43,6 +46,18 @@ int accelerator_identify(uint32_t *version)
         return 0;
     *version = REGISTER(CSR_ACCELERATOR_VERSION_ADDR);
     return *version >> 16 == PL_VERSION_MAJOR;
+}
+
+struct softmax accelerator_softmax(void)
+{
+    uint32_t word = REGISTER(CSR_ACCELERATOR_SOFTMAX_ADDR);
+
+    return (struct softmax){
+        .score_bits    = FIELD(word, SOFTMAX_SCORE_BITS),
+        .steps_per_nat = FIELD(word, SOFTMAX_STEPS_PER_NAT),
+        .exp_bits      = FIELD(word, SOFTMAX_EXP_BITS),
+        .mantissa_bits = FIELD(word, SOFTMAX_MANTISSA_BITS),
+    };
 }
 
 /* Lanes -----------------------------------------------------------------------------------------*/
@@ -101,6 +116,15 @@ static void allow(void *context, uint32_t range, uint32_t first, uint32_t last)
     RANGE(range, LAST)  = last;
 }
 
+/* The resolution is built in. */
+static uint32_t resolve(void *context, const struct softmax *softmax)
+{
+    struct softmax built = accelerator_softmax();
+
+    (void)context;
+    return memcmp(&built, softmax, sizeof(built)) == 0;
+}
+
 void accelerator_engine(struct engine_pl *engine_pl, uint32_t *errors)
 {
     uint32_t lanes     = REGISTER(CSR_ACCELERATOR_LANES_ADDR);
@@ -110,11 +134,11 @@ void accelerator_engine(struct engine_pl *engine_pl, uint32_t *errors)
     *engine_pl = (struct engine_pl){
         .context         = errors,
         .memory          = 0,
-        .ports           = lanes >> CSR_ACCELERATOR_LANES_PORTS_OFFSET & ((1u << CSR_ACCELERATOR_LANES_PORTS_SIZE) - 1),
-        .queries_max     = attention >> CSR_ACCELERATOR_ATTENTION_QUERIES_MAX_OFFSET & ((1u << CSR_ACCELERATOR_ATTENTION_QUERIES_MAX_SIZE) - 1),
-        .rows_max        = attention >> CSR_ACCELERATOR_ATTENTION_ROWS_MAX_OFFSET & ((1u << CSR_ACCELERATOR_ATTENTION_ROWS_MAX_SIZE) - 1),
-        .row_weights_max = matmul >> CSR_ACCELERATOR_MATMUL_ROW_WEIGHTS_MAX_OFFSET & ((1u << CSR_ACCELERATOR_MATMUL_ROW_WEIGHTS_MAX_SIZE) - 1),
-        .topk_max        = matmul >> CSR_ACCELERATOR_MATMUL_TOPK_MAX_OFFSET & ((1u << CSR_ACCELERATOR_MATMUL_TOPK_MAX_SIZE) - 1),
+        .ports           = FIELD(lanes, LANES_PORTS),
+        .queries_max     = FIELD(attention, ATTENTION_QUERIES_MAX),
+        .rows_max        = FIELD(attention, ATTENTION_ROWS_MAX),
+        .row_weights_max = FIELD(matmul, MATMUL_ROW_WEIGHTS_MAX),
+        .topk_max        = FIELD(matmul, MATMUL_TOPK_MAX),
         .timeout_us      = TIMEOUT_US,
         .start           = start,
         .progress        = progress,
@@ -125,6 +149,7 @@ void accelerator_engine(struct engine_pl *engine_pl, uint32_t *errors)
         .invalidate      = cache_invalidate,
         .microseconds    = timer_us,
         .allow           = allow,
+        .resolve         = resolve,
     };
     if (engine_pl->ports > ENGINE_PORTS_MAX)
         engine_pl->ports = ENGINE_PORTS_MAX;

@@ -17,6 +17,9 @@
 /* 1 if the accelerator is ours and of a version that this firmware drives; its version register to *version. */
 int accelerator_identify(uint32_t *version);
 
+/* The resolution of its attention core; all 0 without. */
+struct softmax accelerator_softmax(void);
+
 /* Fills the engine's view; *errors counts the lists that fail. */
 void accelerator_engine(struct engine_pl *engine_pl, uint32_t *errors);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cores_run.h"
+#include "drivers/accelerator.h"
 #include "drivers/console.h"
 #include "litetern/formats.h"
 #include "litetern/numerics.h"
@@ -40,6 +41,7 @@ static struct {
 } work __attribute__((section(".noinit")));
 
 static struct cores_memory memory = {.bytes = UINT32_MAX};
+static struct cores_softmax attention;
 
 static uint32_t random_state = 1;
 
@@ -80,7 +82,7 @@ static uint8_t *put_attention(uint8_t *to, const struct selftest_case *c)
 
     to = put_word(to, k_header_pack(c->rows, beats, c->queries, 0));
     for (uint32_t i = 0; i < c->queries; i++) {
-        to = put_word(to, query_header_pack(20000 + 256u*random_byte(), c->rows));
+        to = put_word(to, query_header_pack(20000 + 256u*random_byte(), random_byte() & EXPONENT_MAX, c->rows));
         to = put_random(to, c->columns, 256);
     }
     to = put_random(to, c->rows*c->columns, 256);
@@ -124,7 +126,7 @@ static int passes(const struct engine_pl *pl, uint32_t lane, const struct selfte
     work.list[0] = descriptor_pack(1, 0, (uint32_t)(uintptr_t)work.stream/BEAT_BYTES, bytes/BEAT_BYTES);
     memset(work.results, 0xA5, RESULTS_MAX);
     memset(work.expected, 0xA5, RESULTS_MAX);
-    if (cores_run_list(&work.run, &memory, c->core, list, (uint32_t)(uintptr_t)work.expected, RESULTS_MAX, &written, NULL))
+    if (cores_run_list(&work.run, &memory, &attention, c->core, list, (uint32_t)(uintptr_t)work.expected, RESULTS_MAX, &written, NULL))
         return 0;
     pl->clean(&work, sizeof(work));
     pl->start(pl->context, lane, c->core, list, results, RESULTS_MAX);
@@ -144,9 +146,12 @@ static int refuses(const struct engine_pl *pl, uint32_t lane)
 
 uint32_t selftest(const struct engine_pl *pl)
 {
+    struct softmax softmax = accelerator_softmax();
     uint32_t failed = 0;
 
     allow(pl, 1);
+    if (!cores_resolve(&attention, &softmax))
+        console_print("selftest: no attention core of a resolution that this firmware knows\n");
     for (uint32_t lane = 0; lane < pl->ports; lane++) {
         int refused = refuses(pl, lane);
         console_print("selftest: lane %u, address out of range: %s\n", lane, refused ? "refused" : "NOT REFUSED");

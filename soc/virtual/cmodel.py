@@ -7,8 +7,10 @@
 """The C cores behind the registers of the PL: the bits of the gateware, without its time."""
 
 import ctypes
+import dataclasses
 import functools
 
+from model.circuits import AttentionParameters
 from model.stream import BEAT_BYTES, BURST_BEATS, DESCRIPTOR
 from soc.accelerator import CORES, READS, WRITES, AcceleratorConfig
 from soc.pl import PL
@@ -19,7 +21,7 @@ DESCRIPTORS_MAX = 1 << 20  # No list is longer: one that does not end is a fault
 # Bits of cores_run.h's enum cores_error.
 LANE_ERRORS   = {0: "reader_descriptor", 1: "reader_response", 2: "writer_overrun", 4: "reader_range", 5: "writer_range"}
 CORE_ERRORS   = {8: "magic", 9: "rows", 10: "beats", 11: "format", 12: "vectors", 13: "reduce", 14: "queries", 15: "length", 16: "buffer",
-                 17: "truncated"}
+                 17: "truncated", 18: "multiplier"}
 
 _LANE   = ("list_address", "destination", "destination_limit")
 _BLOCK  = BEAT_BYTES*BURST_BEATS
@@ -30,6 +32,15 @@ class _Memory(ctypes.Structure):
     """struct cores_memory."""
     _fields_ = [("base", ctypes.c_void_p), ("high", ctypes.c_void_p), ("bytes", ctypes.c_uint64), ("high_first", ctypes.c_uint32),
         ("high_bytes", ctypes.c_uint32), ("range", ctypes.c_uint32*2*len(_RANGES))]
+
+
+class Softmax(ctypes.Structure):
+    """struct softmax (firmware/softmax.h)."""
+    _fields_ = [(name, ctypes.c_uint32) for name in ("score_bits", "steps_per_nat", "exp_bits", "mantissa_bits")]
+
+    def parameters(self):
+        """AttentionParameters. Raises ValueError for what is none."""
+        return AttentionParameters(**{name: getattr(self, name) for name, _ in self._fields_})
 
 
 @functools.lru_cache(maxsize=None)
@@ -60,8 +71,13 @@ class CModelPL:
         self._memory = _Memory(memory.ctypes.data, None if ocm is None else ocm.ctypes.data, len(memory), OCM_BASE,
             0 if ocm is None else len(ocm))
         self._run    = ctypes.create_string_buffer(library.cores_run_bytes() + 64)
+        self._softmax = None
+        if config.attention is not None:
+            self._softmax = ctypes.create_string_buffer(library.cores_softmax_bytes())
+            if not library.cores_resolve(self._softmax, ctypes.byref(Softmax(**dataclasses.asdict(config.attention)))):
+                raise ValueError(f"{config.attention}: the C cores have no such resolution")
         self._start  = library.cores_run_list
-        self._start.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Memory)] + [ctypes.c_uint32]*4 + [ctypes.c_void_p]*2
+        self._start.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Memory), ctypes.c_void_p] + [ctypes.c_uint32]*4 + [ctypes.c_void_p]*2
         self._start.restype  = ctypes.c_uint32
         self._counts = (ctypes.c_uint32*2)()
         self._hook   = None
@@ -128,7 +144,7 @@ class CModelPL:
         counts = ctypes.addressof(self._counts)
         for i, name in enumerate(_RANGES):
             self._memory.range[i][:] = self._values[f"{name}_first"], self._values[f"{name}_last"]
-        errors = self._start(self._run, self._memory, core, start, destination, limit, counts, counts + 4)
+        errors = self._start(self._run, self._memory, self._softmax, core, start, destination, limit, counts, counts + 4)
         if self._hook is not None and self._counts[0]:
             self._hook(True, destination, self._counts[0])
         fields = self.fields[lane + "status"]

@@ -17,6 +17,7 @@ import numpy as np
 
 from model.image import IMAGE_HEADER, read_header
 from soc.accelerator import CORES, READS, WRITES
+from soc.virtual.cmodel import Softmax
 from soc.virtual.driver import RANGE_ERRORS, Driver
 
 POLL_CYCLES = 4096     # PL cycles that pass while the engine looks once.
@@ -41,6 +42,7 @@ FUNCTIONS = [
     ("invalidate",   ctypes.CFUNCTYPE(None, POINTER, SIZE)),
     ("microseconds", ctypes.CFUNCTYPE(U32)),
     ("allow",        ctypes.CFUNCTYPE(None, POINTER, *[U32]*3)),
+    ("resolve",      ctypes.CFUNCTYPE(U32, POINTER, ctypes.POINTER(Softmax))),
 ]
 BUSY, DONE, ERROR, RANGE             = range(4)    # enum engine_pl_status.
 EVENT_IDLE, EVENT_TOKEN, EVENT_ERROR = 0, 3, 5     # enum engine_event_kind.
@@ -169,6 +171,9 @@ class Engine:
 
     def _allow(self, _, number, first, last):
         self.driver.allow_bytes((READS + WRITES)[number], first, last)
+
+    def _resolve(self, _, softmax):
+        return softmax[0].parameters() == self.config.attention
 
     def _clean(self, *_):
         """CPU and PL share one memory here."""

@@ -89,11 +89,12 @@ class Head:
         self.q            = rng.integers(-127, 128, (queries, head_dim), dtype=np.int8)
         self.keys         = rng.integers(-127, 128, (rows, head_dim), dtype=np.int8)
         self.values       = rng.integers(-127, 128, (rows, head_dim), dtype=np.int8)
-        self.multipliers  = rng.integers(10000, 80000, queries)
+        # Steps of 1/32 nat and q, k of real models fill 12 to 17 bits at a shift of 22.
+        self.multipliers  = [dict(mantissa=int(m), exponent=1) for m in rng.integers(2500, 20000, queries)]
         self.result_bytes = 4*queries*(head_dim + 2)
         words             = [K_HEADER.pack(**shape)]
         for q, multiplier in zip(self.q, self.multipliers):
-            words += [QUERY_HEADER.pack(multiplier=int(multiplier), length=rows), *q.view("<u8")]
+            words += [QUERY_HEADER.pack(**multiplier, length=rows), *q.view("<u8")]
         self.key_pieces   = [arena.put(np.array(words, dtype="<u8")), arena.put(self.keys)]
         self.value_pieces = [arena.put(np.array([V_HEADER.pack(**shape)], dtype="<u8")), arena.put(self.values)]
         self.beats        = sum(bytes for _, bytes in self.key_pieces + self.value_pieces)//BEAT_BYTES
@@ -102,7 +103,7 @@ class Head:
         """Results as bytes: uint8 [result_bytes]."""
         words = []
         for q, multiplier in zip(self.q, self.multipliers):
-            numerators, denominator, maximum = circuits.attention(q, self.keys, self.values, int(multiplier), self.parameters)
+            numerators, denominator, maximum = circuits.attention(q, self.keys, self.values, **multiplier, parameters=self.parameters)
             words += [*numerators, denominator, maximum]
         return np.array(words, dtype="<i4").view(np.uint8)
 
