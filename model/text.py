@@ -6,10 +6,10 @@
 
 """Text as windows of tokens, for calibration and perplexity."""
 
-import pathlib
-
 import numpy as np
 from tokenizers import Tokenizer
+
+from model.files import TEXT_LIMIT, read_text
 
 SEPARATOR = "<|endoftext|>"  # Between the records of a story file; a line of its own.
 
@@ -29,11 +29,7 @@ def load_tokenizer(data, where="checkpoint"):
 
 def read_records(path):
     """Records (str) of a text file: split at separator lines; a file without them is one record."""
-    try:
-        text = pathlib.Path(path).read_text(encoding="utf-8-sig")  # Without the mark that some editors begin with.
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: cannot be read as UTF-8 text ({error})") from None
-    records = [record.strip("\n") for record in text.split(SEPARATOR)]
+    records = [record.strip("\n") for record in read_text(path, TEXT_LIMIT).split(SEPARATOR)]
     records = [record for record in records if record]
     if not records:
         raise ValueError(f"{path}: holds no text")

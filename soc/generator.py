@@ -99,7 +99,7 @@ def _source(model):
 
     def quantise():
         steps = path/calibrate.FILE
-        return quantise_checkpoint(checkpoint, *(calibrate.read_steps(steps) if steps.exists() else calibrate.kv_steps(checkpoint)))
+        return quantise_checkpoint(checkpoint, *(calibrate.read_steps(steps, checkpoint.config) if steps.exists() else calibrate.kv_steps(checkpoint)))
     return Source(checkpoint.name or path.name, checkpoint.config, quantise, body=FORMATS[checkpoint.weights])
 
 # Sizing -------------------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def test_steps_cover_what_the_text_shows(checkpoint, tmp_path):
         np.testing.assert_allclose(127*steps[0][index], seen[index, "k"], rtol=1e-5)
         np.testing.assert_allclose(127*steps[1][index], seen[index, "v"], rtol=1e-5)
     write_steps(tmp_path/"calibration.json", *steps, "text")
-    for written, read in zip(steps, read_steps(tmp_path/"calibration.json")):
+    for written, read in zip(steps, read_steps(tmp_path/"calibration.json", checkpoint.config)):
         np.testing.assert_array_equal(written, read)
 
 

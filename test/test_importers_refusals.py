@@ -82,7 +82,7 @@ def test_index_that_does_not_match(tmp_path):
     index.write_text(json.dumps(value))
     assert "tensor model.norm.weight is not in model-00002-of-00005.safetensors" in refused(golden.folder)
     index.write_text(json.dumps({"weight_map": {"model.norm.weight": "../other.safetensors"}}))
-    assert "has no weight_map" in refused(golden.folder)
+    assert "weight_map {\"model.norm.weight\": \"../other.safetensors\"}: must be an object from tensors to names" in refused(golden.folder)
     index.write_text("{")
     assert "cannot be read as JSON" in refused(golden.folder)
 
@@ -175,16 +175,29 @@ def test_convention_follows_the_configuration(packed, tmp_path):
 @pytest.mark.parametrize("settings, line", [
     ({"architectures": ["Qwen3ForCausalLM"]},                     "architecture Qwen3ForCausalLM is not known (BitnetForCausalLM"),
     ({"architectures": []},                                       "architecture None is not known"),
+    ({"architectures": 5},                                        "config.json: architectures 5: must be a list of texts"),
     ({"attention_bias": True},                                    "config.json has attention_bias"),
     ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}, "rope_parameters": None}, "RoPE of type 'llama3'"),
     ({"quantization_config": {"quant_method": "gptq"}},           "quantised by 'gptq'"),
     ({"quantization_config": {"use_rms_norm": True}},             "use_rms_norm"),
-    ({"hidden_act": "gelu"},                                      "activation 'gelu'"),
-    ({"num_hidden_layers": "two"},                                "layers = 'two': must be a positive whole number"),
-    ({"num_attention_heads": 0},                                  "holds no shape of a model"),
-    ({"num_attention_heads": None},                               "holds no shape of a model"),
-    ({"vocab_size": -100},                                        "vocab = -100"),
+    ({"quantization_config": [1]},                                "config.json: quantization_config [1]: must be an object"),
+    ({"quantization_config": {"linear_class": "other"}},          "quantization_config: linear_class \"other\": must be one of bitlinear"),
+    ({"hidden_act": "gelu"},                                      "config.json: hidden_act \"gelu\": must be one of silu, relu2"),
+    ({"num_hidden_layers": "two"},                                "num_hidden_layers \"two\": must be a whole number between 1 and 4,096"),
+    ({"num_hidden_layers": 1e30},                                 "num_hidden_layers 1e+30: must be a whole number"),
+    ({"num_hidden_layers": True},                                 "num_hidden_layers true: must be a whole number"),
+    ({"num_attention_heads": 0},                                  "num_attention_heads 0: must be a whole number"),
+    ({"num_attention_heads": None},                               "config.json does not state num_attention_heads"),
+    ({"vocab_size": -100},                                        "vocab_size -100: must be a whole number between 2 and"),
     ({"num_key_value_heads": 3},                                  "must be"),
+    ({"rms_norm_eps": "x"},                                       "rms_norm_eps \"x\": must be a number between 1e-09 and 1"),
+    ({"rope_theta": 0, "rope_parameters": None},                  "rope_theta 0: must be a number between 1 and 1e+12"),
+    ({"tie_word_embeddings": "false"},                            "tie_word_embeddings \"false\": must be true or false"),
+    ({"eos_token_id": "x"},                                       "eos_token_id \"x\": must be a whole number between 0 and 99"),
+    ({"eos_token_id": []},                                        "eos_token_id []: must be"),
+    ({"eos_token_id": 1.5},                                       "eos_token_id 1.5: must be"),
+    ({"eos_token_id": [2, -1]},                                   "eos_token_id [2, -1]: must be"),
+    ({"bos_token_id": 100},                                       "bos_token_id 100: must be a whole number between 0 and 99"),
 ])
 def test_configuration(trilm, settings, line):
     assert line in refused(configured(trilm, remove=("head_dim",), **settings))
@@ -192,13 +205,13 @@ def test_configuration(trilm, settings, line):
 
 def test_configuration_is_damaged(trilm):
     configured(trilm, remove=("hidden_size",))
-    assert "config.json has no 'hidden_size'" in refused(trilm.folder)
+    assert "config.json does not state hidden_size" in refused(trilm.folder)
     (trilm.folder/"config.json").write_text("[1, 2]")
     assert "must be a JSON object" in refused(trilm.folder)
     (trilm.folder/"config.json").write_bytes(b"\xff\xfe")
     assert "cannot be read as JSON" in refused(trilm.folder)
     (trilm.folder/"config.json").unlink()
-    assert "cannot be read as JSON" in refused(trilm.folder)
+    assert "config.json: cannot be read (No such file or directory)" in refused(trilm.folder)
 
 
 def test_tokenizer_does_not_match(trilm):

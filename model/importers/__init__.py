@@ -8,6 +8,7 @@
 
 import pathlib
 
+from model.files import File
 from model.importers.ggml import load_gguf
 from model.importers.huggingface import load_huggingface
 from model.importers.llama2c import load_llama2c
@@ -22,11 +23,8 @@ def is_pickled(start):
 
 
 def _load_file(path, progress):
-    try:
-        with open(path, "rb") as f:
-            start = f.read(4)
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
+    with File(path) as file:
+        start = file.read(0, min(file.size, 4))
     if start == b"GGUF":
         return load_gguf(path, progress)
     if is_pickled(start):

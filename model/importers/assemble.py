@@ -45,13 +45,6 @@ def gain_widths(shape):
     return widths
 
 
-def check_numbers(shape):
-    """ValueError where a field of a shape is no positive whole number."""
-    for name in ("hidden", "ffn", "layers", "heads", "kv_heads", "head_dim", "vocab", "context"):
-        if type(shape[name]) is not int or shape[name] < 1:
-            raise ValueError(f"{name} = {shape[name]!r}: must be a positive whole number")
-
-
 class TooLarge(ValueError):
     """A checkpoint of `shape` whose image, with matrices of `weights`, no board's memory holds."""
     def __init__(self, text, shape, weights):
@@ -106,7 +99,6 @@ def assemble(reader, shape, weights="ternary", progress=None, **about):
 
     progress: None or a function (blocks read, blocks).
     """
-    check_numbers(shape)
     check_fits(shape, weights, about.get("name", "the checkpoint"))
     config = model_config(shape)
     vocabulary.check_size(about.get("tokenizer"), config.vocab)

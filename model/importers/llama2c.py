@@ -11,12 +11,16 @@ tensors. Version 1: "ak42", 1, the seven numbers, a byte (tied), 256 bytes in al
 neighbours in both.
 """
 
+import math
 import pathlib
 
 import numpy as np
 
+from model.config import RANGES
+from model.fields import Fields
+from model.files import TOKENIZER_LIMIT, File, naming, read_bytes
 from model.importers import vocabulary
-from model.importers.assemble import assemble, check_numbers, gain_widths, interleaved_to_halves, matrix_shapes
+from model.importers.assemble import assemble, check_fits, gain_widths, interleaved_to_halves, matrix_shapes, model_config
 from model.importers.matrices import exact_ternary, from_float
 
 MAGIC   = 0x616b3432  # "ak42".
@@ -27,22 +31,25 @@ BOS, EOS = 1, 2       # The format knows no others.
 # File ---------------------------------------------------------------------------------------------
 
 
-def _header(data):
+def _header(file):
     """(shape, version, bytes of the header)."""
-    words   = np.frombuffer(data[:HEADER].tobytes(), "<i4", min(len(data), HEADER)//4)
+    words   = file.array(0, "<i4", min(file.size, HEADER)//4)
     version = int(words[1]) if len(words) > 1 and words[0] == MAGIC else 0
-    if version > 1:
+    if version not in (0, 1):
         raise ValueError(f"version {version} of llama2.c's format: the first and version 1 are known")
-    if len(words) < 7 or version and len(data) < HEADER:
-        raise ValueError(f"{len(data)} bytes are too few for a file of llama2.c")
+    if len(words) < 7 or version and file.size < HEADER:
+        raise ValueError(f"{file.size} bytes are too few for a file of llama2.c")
     numbers = [int(word) for word in (words[2:9] if version else words[:7])]
     shape   = dict(zip(NUMBERS, numbers))
-    tied    = bool(data[36]) if version else shape["vocab"] > 0
+    tied    = file.read(36, 1)[0] if version else int(shape["vocab"] > 0)
     shape["vocab"] = abs(shape["vocab"])
-    check_numbers(shape | {"head_dim": 1})
+    stated  = Fields(shape | {"tied": tied}, "header")
+    for name in NUMBERS:
+        stated.whole(name, *RANGES[name])
+    stated.whole("tied", 0, 1)
     if shape["hidden"] % shape["heads"]:
         raise ValueError(f"hidden {shape['hidden']} and {shape['heads']} heads: not a file of llama2.c")
-    return shape | {"head_dim": shape["hidden"]//shape["heads"], "sub_norms": False, "tied": tied}, version, HEADER if version else 28
+    return shape | {"head_dim": shape["hidden"]//shape["heads"], "sub_norms": False, "tied": bool(tied)}, version, HEADER if version else 28
 
 
 def _order(shape, version):
@@ -64,19 +71,20 @@ def _order(shape, version):
 
 class _Reader:
     """Reader of `model.importers.assemble` over a file."""
-    def __init__(self, data, shape, version, start):
-        self.data, self.places, self.heads = data, {}, {"q": shape["heads"], "k": shape["kv_heads"]}
+    def __init__(self, file, shape, version, start):
+        self.file, self.places, self.heads = file, {}, {"q": shape["heads"], "k": shape["kv_heads"]}
         for name, count, size in _order(shape, version):
             self.places[name] = start, size
-            start += 4*count*int(np.prod(size))
-        if start != len(data):
-            raise ValueError(f"{len(data):,} bytes long, the shape in its header needs {start:,} (truncated, or not a file of llama2.c)")
+            start += 4*count*math.prod(size)
+        if start != file.size:
+            raise ValueError(f"{file.size:,} bytes long, the shape in its header needs {start:,} (truncated, or not a file of llama2.c)")
+        check_fits(shape, "ternary", file.path.stem)  # At the least; nothing is read of what is too large.
+        model_config(shape)
         self.rule = "int8" if exact_ternary(self._read("q", 0)) is None else "trits"
 
     def _read(self, name, layer=0):
         start, size = self.places[name]
-        count  = int(np.prod(size))
-        tensor = self.data[start + 4*layer*count:start + 4*(layer + 1)*count].view("<f4").reshape(size).astype(np.float32)
+        tensor = self.file.array(start + 4*layer*math.prod(size), "<f4", *size)
         if not np.isfinite(np.sum(tensor, dtype=np.float64)):
             raise ValueError(f"tensor {name} of block {layer} holds infinite values or NaN")
         return tensor
@@ -101,7 +109,7 @@ def _tokenizer(path, vocab):
     """Bytes of a `tokenizers` JSON; of MODEL.tokenizer.bin, tokenizer.bin or what a folder of Hugging Face holds."""
     for file in (path.with_suffix(".tokenizer.bin"), path.with_name("tokenizer.bin")):
         if file.exists():
-            return vocabulary.from_llama2c(file.read_bytes(), vocab, file.name).to_str().encode()
+            return vocabulary.from_llama2c(read_bytes(file, TOKENIZER_LIMIT), vocab, file.name).to_str().encode()
     return vocabulary.from_folder(path.parent)["tokenizer"]
 
 
@@ -109,14 +117,14 @@ def load_llama2c(path, progress=None):
     """Checkpoint of a file. Raises ValueError with one clear line."""
     path = pathlib.Path(path)
     try:
-        data = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.zeros(0, np.uint8)
-        shape, version, start = _header(data)
-        reader = _Reader(data, shape, version, start)
+        file = File(path)
+        shape, version, start = _header(file)
+        reader = _Reader(file, shape, version, start)
         return assemble(reader, shape, "int8" if reader.rule == "int8" else "ternary", progress,
             tokenizer = _tokenizer(path, shape["vocab"]),
             name = path.stem,
             bos  = BOS,
             eos  = EOS,
             quantised_activations = False)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path}: {error}") from error
+    except ValueError as error:
+        raise naming(path, error) from error

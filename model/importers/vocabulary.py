@@ -9,11 +9,17 @@
 Sources: tokenizer.json, SentencePiece's tokenizer.model, the vocabulary inside a GGUF file, llama2.c's tokenizer.bin.
 """
 
-import json
 import pathlib
 import struct
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+from model.config import VOCAB_MAX
+from model.fields import Fields
+from model.files import TOKENIZER_LIMIT, read_bytes, read_json, read_text
+
+TEMPLATE_LIMIT = 1 << 20  # Bytes of a chat template.
+TOKEN_LONGEST  = 1024     # Characters of a token.
 
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # SentencePiece's mark of a space.
 
@@ -149,22 +155,18 @@ def from_llama2c(data, vocab, name="tokenizer.bin"):
 # Folders ------------------------------------------------------------------------------------------
 
 
-def _read_json(path):
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path}: cannot be read as JSON ({error})") from None
-    return value if isinstance(value, dict) else {}
-
-
 def _more_tokens(folder, tokenizer):
     """Adds what stands beside a tokenizer.model: added_tokens.json, added_tokens_decoder of tokenizer_config.json."""
     added = {}
     if (folder/"added_tokens.json").exists():
-        added = {index: AddedToken(text, special=True, normalized=False) for text, index in _read_json(folder/"added_tokens.json").items()}
-    if (folder/"tokenizer_config.json").exists():
-        for index, token in _read_json(folder/"tokenizer_config.json").get("added_tokens_decoder", {}).items():
-            added[int(index)] = AddedToken(token["content"], special=token.get("special", False), normalized=False)
+        stated = Fields(read_json(folder/"added_tokens.json"), folder/"added_tokens.json")
+        added  = {stated.whole(text, 0, VOCAB_MAX): AddedToken(text, special=True, normalized=False) for text in stated.values}
+    tokens = _settings(folder).fields("added_tokens_decoder")
+    for index in tokens.values:
+        token = tokens.fields(index)
+        if not (index.isascii() and index.isdigit() and int(index[:9]) <= VOCAB_MAX):
+            raise ValueError(f"{tokens.where} {index[:60]!r}: names must be token ids")
+        added[int(index)] = AddedToken(token.text("content", longest=TOKEN_LONGEST), special=token.flag("special", False), normalized=False)
     for index in sorted(added):
         tokenizer.add_special_tokens([added[index]]) if added[index].special else tokenizer.add_tokens([added[index]])
         if tokenizer.token_to_id(added[index].content) != index:
@@ -173,17 +175,24 @@ def _more_tokens(folder, tokenizer):
     return tokenizer
 
 
+def _settings(folder):
+    """Fields of tokenizer_config.json; without any where there is none."""
+    path = folder/"tokenizer_config.json"
+    return Fields(read_json(path) if path.exists() else {}, path)
+
+
 def chat_template(folder):
     """Jinja text of a folder's chat template; empty where there is none."""
     if (folder/"chat_template.jinja").exists():
-        return (folder/"chat_template.jinja").read_text(encoding="utf-8")
-    if not (folder/"tokenizer_config.json").exists():
-        return ""
-    template = _read_json(folder/"tokenizer_config.json").get("chat_template") or ""
-    if isinstance(template, list):  # Several, by name.
-        named    = {entry.get("name"): entry.get("template") for entry in template}
-        template = named.get("default") or ""
-    return template if isinstance(template, str) else ""
+        return read_text(folder/"chat_template.jinja", TEMPLATE_LIMIT)
+    settings = _settings(folder)
+    if not isinstance(settings.values.get("chat_template"), list):
+        return settings.text("chat_template", "", TEMPLATE_LIMIT)
+    # Several, by name.
+    entries = settings.value("chat_template", lambda entries: all(isinstance(entry, dict) for entry in entries), "text, or a list of objects")
+    entries = [Fields(entry, f"{settings.where}: chat_template") for entry in entries]
+    named   = {entry.text("name"): entry.text("template", longest=TEMPLATE_LIMIT) for entry in entries}
+    return named.get("default", "")
 
 
 def from_folder(folder):
@@ -191,9 +200,9 @@ def from_folder(folder):
     folder = pathlib.Path(folder)
     data   = b""
     if (folder/"tokenizer.json").exists():
-        data = (folder/"tokenizer.json").read_bytes()
+        data = read_bytes(folder/"tokenizer.json", TOKENIZER_LIMIT)
     elif (folder/"tokenizer.model").exists():
-        data = _more_tokens(folder, from_sentencepiece((folder/"tokenizer.model").read_bytes())).to_str().encode()
+        data = _more_tokens(folder, from_sentencepiece(read_bytes(folder/"tokenizer.model", TOKENIZER_LIMIT))).to_str().encode()
     return {"tokenizer": data, "chat_template": chat_template(folder)}
 
 

@@ -19,7 +19,8 @@ import numpy as np
 from litex.soc.integration import export
 
 from firmware.build import build as build_firmware
-from model.image import read_image, write_image
+from model.files import read_bytes
+from model.image import IMAGE_LIMIT, read_image, write_image
 from model.micro import micro_model
 from soc.litex_memory import BOOT, BOOT_BASE, BOOT_FINISH, BOOT_MAGIC, BOOT_SELFTEST, FIRMWARE_BASE, IMAGE_BASE, MAIN_RAM_BASE
 from soc.litex_sim.simulator import Running, SimulatorError, run_interactive
@@ -57,7 +58,7 @@ def export_headers(soc, folder):
 def load_image(path=None):
     """(bytes, QuantisedModel) of an image file, or of the micro model. ValueError and OSError where it is none."""
     if path is not None:
-        return Path(path).read_bytes(), read_image(path)
+        return read_bytes(path, IMAGE_LIMIT), read_image(path)
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "micro.tern")
         write_image(micro_model(**MICRO_SHAPE), file)

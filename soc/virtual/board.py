@@ -11,11 +11,10 @@ A board is a transport: `write` gives bytes to its UART, `read` lets time pass u
 
 import time
 
-from pathlib import Path
-
 import numpy as np
 
 from firmware import build
+from model.files import read_bytes
 from model.image import read_header
 from model.stream import TOPK_MAX
 from soc.accelerator import AcceleratorConfig
@@ -133,7 +132,7 @@ class VirtualBoard:
     def __init__(self, image=None, pl="rtl", strict=False, seed=1, evictions=EVICTIONS, elf=None, handover=True, config=None):
         if pl not in PLS:
             raise ValueError(f"pl {pl!r}: must be one of {', '.join(PLS)}")
-        data = image if image is None or isinstance(image, bytes) else self._read_file(image)
+        data = image if image is None or isinstance(image, bytes) else read_bytes(image, DDR_BYTES)
         self.strict, self.evictions, self.config = strict, evictions, config or config_for(data)
         self.elf   = read_elf(elf or build.build_elf())
         self.cache = CacheModel(DDR_BYTES, seed, OCM_BASE, OCM_BYTES)
@@ -161,7 +160,7 @@ class VirtualBoard:
         """What the SD card's script does: image and hand-over to the DDR, caches flushed, firmware started."""
         size = 0
         if image is not None:
-            data = image if isinstance(image, bytes) else self._read_file(image)
+            data = image if isinstance(image, bytes) else read_bytes(image, DDR_BYTES)
             size = len(data)
             if IMAGE_BASE + size > DDR_BYTES:
                 raise ValueError(f"image of {size} bytes: the board holds {DDR_BYTES - IMAGE_BASE}")
@@ -169,13 +168,6 @@ class VirtualBoard:
         words = np.array((HANDOVER_MAGIC if handover else 0, size, b"virtual" if handover else b""), HANDOVER.dtype)
         self.cache.preload(HANDOVER_BASE, words.tobytes())
         self.start()
-
-    @staticmethod
-    def _read_file(path):
-        try:
-            return Path(path).read_bytes()
-        except OSError as error:
-            raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
 
     def start(self):
         """A core fresh from its reset jumps to the firmware."""
