@@ -32,7 +32,8 @@ from bench.table import Row, parser, show
 from model.calibrate import DEFAULT_TEXT
 from model.environment import ROOT
 from model.head import head_bytes
-from model.importers.huggingface import INDEX, MATRICES, NORMS, SUB_NORMS
+from model.importers.huggingface import MATRICES, NORMS, SUB_NORMS
+from model.importers.shards import INDEX
 
 HIDDEN, FFN, LAYERS, HEADS, VOCABULARY, CONTEXT = 1536, 4096, 24, 16, 32002, 2048
 SHARD = 6  # Blocks a shard.
