@@ -90,7 +90,7 @@ def dim(text, stream):
 
 def history_file():
     """Where lines that were typed are kept, as the XDG rules say."""
-    state = os.environ.get("XDG_STATE_HOME") or pathlib.Path.home()/".local"/"state"
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     return pathlib.Path(state)/"litetern"/"history"
 
 

@@ -6,5 +6,9 @@
 
 import importlib.util
 
+from model import environment
+
+environment.use_cache()  # As every script does.
+
 # PyTorch comes with the extra `train` only: `make test` does without it, `make test-full` has it.
 collect_ignore = [] if importlib.util.find_spec("torch") else ["test_train.py"]

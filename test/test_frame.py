@@ -87,7 +87,7 @@ def test_commands_start_under_a_bare_python():
     assert subprocess.run([*bare, "-c", "import numpy"], capture_output=True, timeout=60).returncode != 0
     scripts = [path for path in PYTHON if path.name != "make_golden.py" and re.search(r"^    from model import environment; environment.enter\(", path.read_text(), re.M)]
     named   = [path for path in PYTHON if re.search(r'^if __name__ == "__main__":$', path.read_text(), re.M) and path.parent.name in
-        ("bench", "host", "model", "soc") and path.name != "environment.py"]
+        ("bench", "host", "model", "soc") and path.name != "bootstrap.py"]
     assert ROOT/"host"/"chat.py" in named and set(named) <= set(scripts), "without the preamble of model/environment.py"
     if not (environment.VENV/"bin"/"python").exists():
         pytest.fail("the tests run in .venv: make test sets it up")
@@ -99,7 +99,7 @@ def test_commands_start_under_a_bare_python():
 def test_missing_environment_is_one_line(tmp_path):
     """Without .venv the user is told the command that makes it."""
     (tmp_path/"model").mkdir()
-    for name in ("__init__.py", "environment.py", "progress.py"):
+    for name in ("__init__.py", "bootstrap.py", "environment.py", "packages.py", "progress.py"):
         (tmp_path/"model"/name).write_text((ROOT/"model"/name).read_text())
     (tmp_path/"script.py").write_text("from model import environment; environment.enter('numpy', 'no_such_package', extra='train')\n")
     done = subprocess.run([sys.executable, "-S", str(tmp_path/"script.py")], capture_output=True, text=True, timeout=60)
@@ -114,40 +114,6 @@ def test_ctrl_c_while_modules_load(tmp_path):
     (tmp_path/"slow.py").write_text("import sys; sys.path[0] = %r\nfrom model import environment; environment.enter()\nraise KeyboardInterrupt\n" % str(ROOT))
     done = subprocess.run([sys.executable, str(tmp_path/"slow.py")], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "\nslow.py: stopped\n")
-
-# Set-up -------------------------------------------------------------------------------------------
-
-
-def test_missing_tool_is_installed_or_named(monkeypatch, capsys):
-    """As root, apt-get brings what pip cannot; everybody else reads the command to type."""
-    calls = []
-    monkeypatch.setattr(environment, "SYSTEM_TOOLS", {"test": [("no-such-compiler", "gcc-none", "the second ARM compiler")]})
-    monkeypatch.setattr(environment.shutil, "which", lambda name: "/usr/bin/apt-get" if name == "apt-get" else None)
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(environment.SetupError, match="second ARM compiler is missing: run `sudo apt-get install -y .* gcc-none`"):
-        environment.make(("test",))
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(environment.subprocess, "run", lambda command, **_: calls.append(command) or
-        subprocess.CompletedProcess(command, 100, "Reading\nE: Unable to locate package gcc-none\n"))
-    with pytest.raises(environment.SetupError, match="failed: E: Unable to locate package gcc-none"):
-        environment.make(("test",))
-    assert [call[1] for call in calls] == ["update", "install"] and calls[1][-1] == "gcc-none"
-    assert "Installing gcc-none" in capsys.readouterr().out
-
-
-def test_second_setup_does_nothing(monkeypatch, tmp_path):
-    monkeypatch.setattr(environment, "VENV", tmp_path)
-    monkeypatch.setattr(environment, "SYSTEM_TOOLS", {})
-    (tmp_path/"bin").mkdir()
-    (tmp_path/"bin"/"python").touch()
-    (tmp_path/".made").write_text(f"{environment._recipe()} test train")
-    monkeypatch.setattr(environment.subprocess, "run", lambda *_, **__: pytest.fail("nothing is to be done"))
-    environment.make(("test",))
-    environment.make(())
-    monkeypatch.setattr(environment.subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 1, "no venv\n"))
-    with pytest.raises(environment.SetupError, match="no venv"):
-        environment.make(("bench",))
-
 
 def test_make_help_names_every_target():
     shown  = subprocess.run(["make", "-C", str(ROOT), "help"], capture_output=True, text=True, timeout=60).stdout
