@@ -46,6 +46,18 @@ FORMATS_SECONDS = 1200            # Time-out of the table of formats.
 # Pack ---------------------------------------------------------------------------------------------
 
 
+def _check_output(output, path, *texts):
+    """ValueError where the file `output` cannot be written, or is one that is read: the checkpoint, a file of its folder, a text."""
+    if output.is_dir() or not output.parent.is_dir():
+        raise ValueError(f"{output}: must be a file in a folder that exists")
+    path = pathlib.Path(path)
+    read = [member for member in path.iterdir() if member.suffix != ".tern"] if path.is_dir() else [path]
+    for file in [*read, *(pathlib.Path(text) for text in texts if text is not None)]:
+        # The same file by whatever name: another spelling, a symbolic or a hard link.
+        if output.exists() and file.exists() and output.samefile(file):
+            raise ValueError(f"{output}: is read as {file}, so the image must go to another file")
+
+
 def _kv_steps(folder, checkpoint, text, progress):
     """(k_steps, v_steps, where they come from): of a text that was given, of the checkpoint's owner, of our default text."""
     stored = pathlib.Path(folder)/calibrate.FILE
@@ -76,8 +88,7 @@ def pack(path, output, context=None, calibration=None, progress=None, head="int8
     """
     progress = progress or Progress()
     output   = pathlib.Path(output)
-    if output.is_dir() or not output.parent.is_dir():
-        raise ValueError(f"{output}: must be a file in a folder that exists")
+    _check_output(output, path, calibration, text)
     try:
         progress.show("reading the checkpoint")
         read       = lambda done, total: progress.show("reading the checkpoint", done, total)

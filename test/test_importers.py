@@ -6,10 +6,13 @@
 
 """Importers against the libraries that define the formats: same logits, and what the board's arithmetic costs."""
 
+import json
 import re
 
 import numpy as np
 import pytest
+
+from safetensors.numpy import load_file
 
 from equal_bits import build_logits, first_difference, numpy_logits
 from golden_checkpoints import FORMATS, Golden, calibrated, divergence, relative_error
@@ -78,6 +81,24 @@ def test_packs(golden, tmp_path):
     _, expected = numpy_logits(model, prompt, 3)
     for build in ("host C scalar", "ARMv7 NEON"):
         assert first_difference(expected, build_logits(build, (tmp_path/"m.tern").read_bytes(), prompt, 3)) is None
+
+# Which files are read -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stray", ["shards absent", "shards of other weights", "a copy of other weights"])
+def test_model_safetensors_is_the_model(tmp_path, stray):
+    """As in transformers: what an index or other files beside it say does not count."""
+    folder, other = write_checkpoint(tmp_path/"tiny"), write_checkpoint(tmp_path/"other", seed=2)
+    expected = load_checkpoint(folder).embedding
+    assert not np.array_equal(expected, load_checkpoint(other).embedding)
+    names = load_file(folder/"model.safetensors")
+    if stray == "a copy of other weights":
+        (folder/"model_old.safetensors").write_bytes((other/"model.safetensors").read_bytes())
+    else:
+        (folder/"model.safetensors.index.json").write_text(json.dumps({"weight_map": dict.fromkeys(names, "model-00001-of-00001.safetensors")}))
+    if stray == "shards of other weights":
+        (folder/"model-00001-of-00001.safetensors").write_bytes((other/"model.safetensors").read_bytes())
+    np.testing.assert_array_equal(load_checkpoint(folder).embedding, expected)
 
 # What the files say -------------------------------------------------------------------------------
 

@@ -87,6 +87,16 @@ def test_index_that_does_not_match(tmp_path):
     assert "cannot be read as JSON" in refused(golden.folder)
 
 
+def test_tensor_in_two_files(tmp_path):
+    """Without an index nobody can know which one is meant."""
+    golden = Golden("bitnet_large", tmp_path)
+    (golden.folder/"model.safetensors.index.json").unlink()
+    first  = sorted(golden.folder.glob("*.safetensors"))[0]
+    (golden.folder/"old.safetensors").write_bytes(first.read_bytes())
+    line = refused(golden.folder)
+    assert f"is in {first.name} and in old.safetensors: one of the two must go" in line
+
+
 def test_missing_tensor(trilm):
     folder = edited(trilm, lambda tensors: tensors.pop("model.layers.1.mlp.up_proj.weight"))
     assert "tensor model.layers.1.mlp.up_proj.weight is missing (must be [48, 32])" in refused(folder)

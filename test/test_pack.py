@@ -222,3 +222,27 @@ def test_contexts_are_bounded_by_the_attention_core(tmp_path, checkpoint):
     assert packer.pack(checkpoint, tmp_path/"m.tern")["context_max"] == 2048
     with pytest.raises(plan.DoesNotFit, match="the attention core takes 2048 positions"):
         packer.pack(checkpoint, tmp_path/"m.tern", context=4096)
+
+# What is read is never written --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["its name", "another spelling", "a symbolic link", "a hard link"])
+def test_output_is_no_file_that_is_read(checkpoint, tmp_path, way):
+    """A member of the folder and a text, by whatever name: refused before anything is read, and whole afterwards."""
+    text = tmp_path/"text.txt"
+    text.write_text("Once upon a time.")
+    for read, options in ((checkpoint/"model.safetensors", []), (text, ["--calibration", text])):
+        before, output = read.read_bytes(), read
+        if way == "another spelling":
+            output = read.parent/".."/read.parent.name/read.name
+        elif "link" in way:
+            output = tmp_path/f"{read.stem}.tern"
+            output.symlink_to(read) if way == "a symbolic link" else output.hardlink_to(read)
+        assert f"{output}: is read as {read}, so the image must go to another file" in refused(checkpoint, "-o", output, *options)
+        assert read.read_bytes() == before
+
+
+def test_image_in_the_folder_is_packed_again(checkpoint):
+    """An image that lies beside its checkpoint is not read by the packer."""
+    for _ in range(2):
+        assert pack(checkpoint, "-o", checkpoint/"m.tern")[0] == 0

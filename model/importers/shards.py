@@ -19,6 +19,7 @@ import numpy as np
 from model.fields import Fields, is_text, is_whole
 from model.files import JSON_LIMIT, File, naming, parse_json, read_json
 
+SINGLE  = "model.safetensors"  # Where it is, it is the model, as transformers has it: an index and other files beside it are strays.
 INDEX   = "model.safetensors.index.json"
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
@@ -95,7 +96,10 @@ class Tensors:
         self.shards = {}
         for path in self._paths(folder):
             shard = Shard(path)
-            self.shards.update(dict.fromkeys(shard.entries, shard))
+            for name in shard.entries:
+                if self.shards.setdefault(name, shard) is not shard:
+                    raise ValueError(f"{folder}: tensor {name} is in {self.shards[name].file.path.name} and in {path.name}: "
+                        "one of the two must go")
         for name, file in self.index.items():
             if name not in self.shards or self.shards[name].file.path != folder/file:
                 raise ValueError(f"{folder/INDEX}: tensor {name} is not in {file}")
@@ -103,6 +107,8 @@ class Tensors:
 
     def _paths(self, folder):
         self.index = {}
+        if (folder/SINGLE).exists():
+            return [folder/SINGLE]
         if (folder/INDEX).exists():
             self.index = Fields(read_json(folder/INDEX), folder/INDEX).value("weight_map", lambda names: isinstance(names, dict) and names != {}
                 and all(is_text(name) and is_text(file) and pathlib.PurePath(file).name == file for name, file in names.items()),
