@@ -11,6 +11,7 @@ import pickle
 import random
 import zipfile
 
+import gguf
 import numpy as np
 import pytest
 from safetensors import safe_open
@@ -309,6 +310,48 @@ def test_gguf_without_a_tensor(tmp_path):
 def test_gguf_without_a_key(tmp_path):
     path = resealed(Golden("gguf_tq1_0", tmp_path), b"llama.block_count", b"llama.block_kount")
     assert "the file does not state llama.block_count" in refused(path)
+
+
+def rewritten(path, edit, **tensors):
+    """The GGUF file at `path`, written anew by the gguf package: edit(writer) adds keys; tensors: further ones, float32."""
+    reader = gguf.GGUFReader(path)
+    writer = gguf.GGUFWriter(path.with_suffix(".new"), reader.fields["general.architecture"].contents())
+    for name, field in reader.fields.items():
+        if not name.startswith("GGUF.") and name != "general.architecture":
+            writer.add_key_value(name, field.contents(), field.types[0], field.types[-1] if len(field.types) > 1 else None)
+    edit(writer)
+    for tensor in reader.tensors:
+        writer.add_tensor(tensor.name, np.array(tensor.data), raw_dtype=tensor.tensor_type)
+    for name, tensor in tensors.items():
+        writer.add_tensor(name, tensor)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    path.with_suffix(".new").replace(path)
+    return path
+
+
+@pytest.mark.parametrize("edit, line", [
+    (lambda writer: (writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR), writer.add_rope_scaling_factor(4.0)),
+        "the file asks for RoPE scaling of type 'linear': only the plain one is known"),
+    (lambda writer: writer.add_float32("llama.rope.scale_linear", 4.0), "the file asks for RoPE scaling of type 'linear': only the plain one is known"),
+    (lambda writer: writer.add_uint16("split.count", 3), "one of 3 parts of a split file: join them first"),
+])
+def test_gguf_that_means_more_than_it_holds(tmp_path, edit, line):
+    golden = Golden("gguf_float", tmp_path)
+    assert line in refused(rewritten(golden.path, edit))
+
+
+def test_gguf_with_scaled_frequencies(tmp_path):
+    """Llama 3.1's files hold the divisors of RoPE's frequencies as a tensor; all of them 1 is plain RoPE."""
+    golden  = Golden("gguf_float", tmp_path)
+    pairs   = load_checkpoint(golden.path).config.head_dim//2
+    factors = np.ones(pairs, np.float32)
+    load_checkpoint(rewritten(golden.path, lambda writer: None, **{"rope_freqs.weight": factors}))
+    golden  = Golden("gguf_float", tmp_path)
+    factors[-1] = 32
+    assert "tensor rope_freqs.weight scales RoPE" in refused(rewritten(golden.path, lambda writer: None, **{"rope_freqs.weight": factors}))
 
 
 def test_gguf_of_an_unknown_type(tmp_path):

@@ -24,7 +24,7 @@ from model.importers.matrices import check_scale, exact_ternary, from_float, fro
 MATRICES = {"q": "attn_q", "k": "attn_k", "v": "attn_v", "o": "attn_output", "gate": "ffn_gate", "up": "ffn_up", "down": "ffn_down"}
 GAINS    = {"attn_norm": "attn_norm", "ffn_norm": "ffn_norm", "o_norm": "attn_sub_norm", "down_norm": "ffn_sub_norm"}
 TABLES   = {"embedding": "token_embd.weight", "head": "output.weight"}
-IGNORED  = ("rope_freqs.weight",)
+FACTORS  = "rope_freqs.weight"  # Divisors of RoPE's frequencies, one for each pair.
 
 # Architectures: whether q and k have neighbouring RoPE pairs, sub-norms and int8 activations in training.
 ARCHITECTURES = {"llama": (True, False, False), "bitnet": (False, True, True)}
@@ -37,6 +37,8 @@ def _shape(metadata, arch, vocab, tied):
     scaling = metadata.text(f"{arch}.rope.scaling.type", "none")
     if scaling != "none" and metadata.number(f"{arch}.rope.scaling.factor", 0, 1e6, 1.0) != 1.0:
         raise ValueError(f"the file asks for RoPE scaling of type {scaling!r}: only the plain one is known")
+    if metadata.number(f"{arch}.rope.scale_linear", 0, 1e6, 1.0) != 1.0:  # What files of 2023 say of the same.
+        raise ValueError("the file asks for RoPE scaling of type 'linear': only the plain one is known")
     hidden, heads = whole("embedding_length", "hidden"), whole("attention.head_count", "heads")
     return dict(
         hidden     = hidden,
@@ -81,9 +83,11 @@ class _Reader:
     """Reader of `model.importers.assemble` over a file; decides the rule for float matrices."""
     def __init__(self, file, shape, interleaved):
         self.file, self.tensors, self.interleaved = file, file.tensors, interleaved
-        self.unread  = {*self.tensors} - {*IGNORED}
+        self.unread  = {*self.tensors} - {FACTORS}
         self.heads   = {"q": shape["heads"], "k": shape["kv_heads"]}
         self.rule    = "trits"
+        if FACTORS in self.tensors and not np.all(self._read(FACTORS, self.tensors[FACTORS].shape) == 1):
+            raise ValueError(f"tensor {FACTORS} scales RoPE, as Llama 3.1's files do: only the plain one is known")
         first        = self._matrix_name(0, "q")
         if not self._is_i2_s(first) and exact_ternary(self._read(first, matrix_shapes(shape)["q"])) is None:
             self.rule = "int8"
@@ -146,6 +150,9 @@ def load_gguf(path, progress=None):
         if arch not in ARCHITECTURES:
             raise ValueError(f"architecture {arch!r} is not known ({', '.join(ARCHITECTURES)} are)")
         interleaved, _, quantised = ARCHITECTURES[arch]
+        parts = metadata.whole("split.count", 0, 1 << 16, 0)
+        if parts > 1:
+            raise ValueError(f"one of {parts} parts of a split file: join them first (llama.cpp's gguf-split --merge)")
         if TABLES["embedding"] not in file.tensors:
             raise ValueError(f"tensor {TABLES['embedding']} is missing")
         vocab  = file.tensors[TABLES["embedding"]].shape[0]
