@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
+from tokenizers import Tokenizer, models
 
 from golden_checkpoints import FORMATS, Golden
 from model.importers import load_checkpoint
@@ -189,6 +190,8 @@ def test_convention_follows_the_configuration(packed, tmp_path):
     ({"architectures": 5},                                        "config.json: architectures 5: must be a list of texts"),
     ({"attention_bias": True},                                    "config.json has attention_bias"),
     ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}, "rope_parameters": None}, "RoPE of type 'llama3'"),
+    ({"partial_rotary_factor": 0.5},                              "RoPE turns 0.5 of each head (partial_rotary_factor)"),
+    ({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.25}}, "RoPE turns 0.25 of each head"),
     ({"quantization_config": {"quant_method": "gptq"}},           "quantised by 'gptq'"),
     ({"quantization_config": {"use_rms_norm": True}},             "use_rms_norm"),
     ({"quantization_config": [1]},                                "config.json: quantization_config [1]: must be an object"),
@@ -231,6 +234,17 @@ def test_tokenizer_does_not_match(trilm):
     assert "the tokenizer has tokens up to" in refused(trilm.folder)
     (trilm.folder/"tokenizer.json").write_text("{}")
     assert "tokenizer cannot be read" in refused(trilm.folder)
+
+
+def test_tokenizer_of_one_token_too_many(trilm):
+    """The largest token id is one below the embedding's rows, not equal to them."""
+    rows = json.loads((trilm.folder/"config.json").read_text())["vocab_size"]
+    path = trilm.folder/"tokenizer.json"
+    words = lambda count: Tokenizer(models.WordLevel({f"w{i}": i for i in range(count)}, unk_token="w0"))
+    words(rows).save(str(path))
+    load_checkpoint(trilm.folder)
+    words(rows + 1).save(str(path))
+    assert f"the tokenizer has tokens up to {rows:,}: the embedding has {rows:,} rows" in refused(trilm.folder)
 
 # Too large ----------------------------------------------------------------------------------------
 
@@ -312,12 +326,12 @@ def test_gguf_without_a_key(tmp_path):
     assert "the file does not state llama.block_count" in refused(path)
 
 
-def rewritten(path, edit, **tensors):
-    """The GGUF file at `path`, written anew by the gguf package: edit(writer) adds keys; tensors: further ones, float32."""
+def rewritten(path, edit, without=(), **tensors):
+    """The GGUF file at `path`, written anew by the gguf package: edit(writer) adds keys, those of `without` go; tensors: further ones, float32."""
     reader = gguf.GGUFReader(path)
     writer = gguf.GGUFWriter(path.with_suffix(".new"), reader.fields["general.architecture"].contents())
     for name, field in reader.fields.items():
-        if not name.startswith("GGUF.") and name != "general.architecture":
+        if not name.startswith("GGUF.") and name not in ("general.architecture", *without):
             writer.add_key_value(name, field.contents(), field.types[0], field.types[-1] if len(field.types) > 1 else None)
     edit(writer)
     for tensor in reader.tensors:
@@ -341,6 +355,12 @@ def rewritten(path, edit, **tensors):
 def test_gguf_that_means_more_than_it_holds(tmp_path, edit, line):
     golden = Golden("gguf_float", tmp_path)
     assert line in refused(rewritten(golden.path, edit))
+
+
+def test_gguf_without_a_base(tmp_path):
+    """llama.cpp's base of RoPE where the file states none."""
+    golden = Golden("gguf_float", tmp_path)
+    assert load_checkpoint(rewritten(golden.path, lambda writer: None, without=["llama.rope.freq_base"])).config.rope_theta == 10000
 
 
 def test_gguf_with_scaled_frequencies(tmp_path):

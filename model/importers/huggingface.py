@@ -46,6 +46,9 @@ def _rope_theta(settings):
     kind = rope.text("rope_type", rope.text("type", "default"))
     if kind != "default" and not (kind == "linear" and rope.number("factor", 1e-3, 1e6) == 1):
         raise ValueError(f"config.json asks for RoPE of type {kind!r}: only the plain one is known")
+    part = rope.number("partial_rotary_factor", 0, 1, settings.number("partial_rotary_factor", 0, 1, 1.0))
+    if part != 1:
+        raise ValueError(f"config.json: RoPE turns {part:g} of each head (partial_rotary_factor): only whole heads are known")
     return rope.number("rope_theta", *RANGES["rope_theta"], settings.number("rope_theta", *RANGES["rope_theta"], 1e4))
 
 

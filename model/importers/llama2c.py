@@ -26,7 +26,7 @@ from model.importers.matrices import exact_ternary, from_float
 MAGIC   = 0x616b3432  # "ak42".
 NUMBERS = ("hidden", "ffn", "layers", "heads", "kv_heads", "vocab", "context")
 HEADER  = 256         # Bytes of version 1's.
-BOS, EOS = 1, 2       # The format knows no others.
+BOS = EOS = 1         # llama2.c ends a text where the next one would begin.
 
 # File ---------------------------------------------------------------------------------------------
 
