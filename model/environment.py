@@ -188,7 +188,8 @@ def make(extras=()):
     if not _python_works():
         _venv()
     packages.remove_broken(VENV)
-    _pip(["install", "-e", f".[{','.join(extras)}]" if extras else "."])
+    # Without the option pips up to Debian 12's link the project by `setup.py develop`, which leaves nothing of what it requires.
+    _pip(["install", "--use-pep517", "-e", f".[{','.join(extras)}]" if extras else "."])
     lacking = packages.lacking(VENV, extras)
     if lacking:
         raise SetupError(f"pip reports no error, but {VENV} lacks {', '.join(lacking)}")

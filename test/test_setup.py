@@ -286,6 +286,17 @@ def test_nothing_is_stamped_that_is_not_there(without):
     assert packages.lacking(without.root/".venv", ("train",)) == [f"{PACKAGE}==1.0", "never==1"]
 
 
+def test_every_pip_leaves_what_the_project_requires(monkeypatch, tmp_path):
+    """Debian 12's pip (23.0), where setup.py is all there is, would link the project without its metadata: `lacking` found nothing."""
+    asked = []
+    monkeypatch.setattr(environment, "VENV", tmp_path)
+    monkeypatch.setattr(environment, "_python_works", lambda: True)
+    monkeypatch.setattr(environment, "_pip", asked.extend)
+    with pytest.raises(environment.SetupError, match="lacks litetern"):
+        environment.make()
+    assert asked == ["install", "--use-pep517", "-e", "."]
+
+
 def test_stamp_holds_what_was_made(monkeypatch, tmp_path):
     """Extras that are there stay; nothing is done for them."""
     monkeypatch.setattr(environment, "VENV", tmp_path)
