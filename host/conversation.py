@@ -7,17 +7,15 @@
 """A user's text against a board's tokens: encoding that injects nothing, decoding that never shows half a character."""
 
 import os
-import re
 import time
 
 from dataclasses import dataclass, field
 
-from model.text import load_tokenizer
+from model.tokenizer import load_tokenizer
 from soc.zynq import DDR_BYTES_PER_SECOND
 
 HALF = "\N{REPLACEMENT CHARACTER}"  # What a decoder gives for bytes that are no character, or not all of one yet.
 BOM  = "\N{ZERO WIDTH NO-BREAK SPACE}"
-BYTE = re.compile("<0x[0-9A-Fa-f]{2}>")  # A token that stands for a byte, where the decoder falls back to bytes.
 
 # Text ---------------------------------------------------------------------------------------------
 
@@ -35,9 +33,7 @@ class Vocabulary:
     """Tokenizer of an image (bytes of its JSON), as a conversation needs it."""
     def __init__(self, data, where="image"):
         self.tokenizer = load_tokenizer(data, where)
-        # Text of users is text, whatever it looks like.
-        self.tokenizer.encode_special_tokens = True
-        self.special = {index: token.content for index, token in self.tokenizer.get_added_tokens_decoder().items() if token.special}
+        self.special   = self.tokenizer.special
 
     def encode(self, text):
         """Token ids of a user's text. ValueError for text that spells a special token or no characters."""
@@ -45,12 +41,12 @@ class Vocabulary:
         for token in self.special.values():
             if token in text:
                 raise ValueError(f"the text holds {token}, which only the model itself may say: leave it out")
-        return self.tokenizer.encode(text, add_special_tokens=False).ids
+        return self.tokenizer.encode(text)
 
     def unknown(self, text):
         """Characters of `text` that no token spells: the model does not see them."""
         text = typed(text)
-        seen = self.tokenizer.decode(self.tokenizer.encode(text, add_special_tokens=False).ids)
+        seen = self.tokenizer.decode(self.tokenizer.encode(text))
         return "" if seen == text else "".join(sorted(set(text) - set(seen)))
 
 
@@ -63,16 +59,15 @@ class TextStream:
     def __init__(self, vocabulary, before=()):
         """before: tokens of the text that the answer continues (some decoders treat a first token differently)."""
         self._tokenizer, self._special = vocabulary.tokenizer, vocabulary.special
-        self._falls     = b'"ByteFallback"' in (self._tokenizer.decoder.__getstate__() if self._tokenizer.decoder else b"")
-        self._tokens    = [int(token) for token in before]
-        self._shown     = self._tokenizer.decode(self._tokens)
+        self._tokens = [int(token) for token in before]
+        self._shown  = self._tokenizer.decode(self._tokens)
 
     def add(self, token):
         """Text that became complete with `token` (str, often empty)."""
         if token in self._special:  # It shows nothing, and ends no run.
             return ""
         self._tokens.append(int(token))
-        if self._falls and BYTE.fullmatch(self._tokenizer.id_to_token(int(token)) or ""):
+        if token in self._tokenizer.bytes:
             return ""
         text = self._tokenizer.decode(self._tokens)
         return self._show(text[:-1] if text.endswith(HALF) else text)  # The last character may become another one.

@@ -6,28 +6,29 @@
 
 """Chat templates: messages to the tokens that the model was trained to see around them.
 
-A template is a program of the checkpoint's author: it runs in `host.sandbox`.
+A template is a program of the checkpoint's author: it runs in `model.sandbox`.
 """
 
-from host.sandbox import Sandbox, SandboxError
+from model.sandbox import Sandbox, SandboxError
 
-ROLES = ("system", "user", "assistant")
+ROLES  = ("system", "user", "assistant")
+MEMORY = 256 << 20  # Bytes beside those of Python and Jinja.
 
 
 class ChatTemplate:
-    """text: Jinja; tokenizer: of `model.text.load_tokenizer`; bos, eos: token ids. ValueError for a template that is no Jinja."""
+    """text: Jinja; tokenizer: a `model.tokenizer.Tokenizer`; bos, eos: token ids. ValueError for a template that is no Jinja."""
     def __init__(self, text, tokenizer, bos, eos):
         self.text, self.tokenizer, self.bos = text, tokenizer, bos
-        self.names    = {"bos_token": tokenizer.id_to_token(bos) or "", "eos_token": tokenizer.id_to_token(eos) or ""}
-        self.special  = {index: token.content for index, token in tokenizer.get_added_tokens_decoder().items() if token.special}
-        self._sandbox = Sandbox()
+        self.names    = {"bos_token": tokenizer.token(bos) or "", "eos_token": tokenizer.token(eos) or ""}
+        self.special  = tokenizer.special
+        self._sandbox = Sandbox("host.template_process", MEMORY, "jinja2")
         self._render()
 
     def _render(self, *talks):
         """Texts of lists of messages."""
         try:
-            return self._sandbox.render(self.text, *({"messages": talk, "add_generation_prompt": True, "tools": None, **self.names}
-                for talk in talks))
+            renders = [{"messages": talk, "add_generation_prompt": True, "tools": None, **self.names} for talk in talks]
+            return self._sandbox.ask({"template": self.text, "renders": renders})["texts"]
         except SandboxError as error:
             raise ValueError(f"the chat template cannot make a prompt of this ({error})" if talks else f"the chat template {error}") from None
 
@@ -47,13 +48,8 @@ class ChatTemplate:
 
         Special tokens come from the template alone. ValueError where the texts would add or swallow one.
         """
-        before = self.tokenizer.encode_special_tokens
-        self.tokenizer.encode_special_tokens = False
-        try:
-            tokens, plain = (self.tokenizer.encode(text, add_special_tokens=False).ids
-                for text in self.render(messages, [{**message, "content": "x"} for message in messages]))
-        finally:
-            self.tokenizer.encode_special_tokens = before
+        texts         = self.render(messages, [{**message, "content": "x"} for message in messages])
+        tokens, plain = self.tokenizer.encode_batch(texts, special=True)
         if [token for token in tokens if token in self.special] != [token for token in plain if token in self.special]:
             raise ValueError("the text forms a special token together with the template around it: change its first or last characters")
         return tokens[1:] if tokens[:1] == [self.bos] else tokens

@@ -30,7 +30,8 @@ from model.importers import load_checkpoint
 from model.printable import printable
 from model.progress import Progress
 from model.reference import ReferenceModel
-from model.text import load_tokenizer, read_records, token_stream, windows
+from model.text import read_records, token_stream, windows
+from model.tokenizer import load_tokenizer
 
 FILE = "calibration.json"  # Beside a checkpoint: the steps that its owner measured.
 
@@ -50,7 +51,7 @@ def kv_steps(checkpoint, text=None, margin=1.0, length=256, tokens_max=16384, pr
     """
     config    = checkpoint.config
     tokenizer = load_tokenizer(checkpoint.tokenizer, checkpoint.name)
-    tokens    = token_stream(text or [DEFAULT_TEXT], tokenizer, checkpoint.bos)[:tokens_max]
+    tokens    = token_stream(text or [DEFAULT_TEXT], tokenizer, checkpoint.bos, tokens_max)
     maxima    = {name: np.zeros((config.layers, config.kv_heads), np.float32) for name in "kv"}
 
     def observe(layer, name, value):

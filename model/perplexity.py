@@ -31,7 +31,8 @@ from model.printable import printable
 from model.progress import Progress
 from model.quantised import quantise_checkpoint
 from model.reference import ReferenceModel
-from model.text import load_tokenizer, read_records, token_stream, windows
+from model.text import read_records, token_stream, windows
+from model.tokenizer import load_tokenizer
 
 # Measure ------------------------------------------------------------------------------------------
 
@@ -124,7 +125,7 @@ def head_name(model):
 
 def load_text(checkpoint, text, tokens_max=None, where="checkpoint"):
     """int32 [n] tokens of a text file."""
-    tokens = token_stream(read_records(text), load_tokenizer(checkpoint.tokenizer, where), checkpoint.bos)[:tokens_max]
+    tokens = token_stream(read_records(text), load_tokenizer(checkpoint.tokenizer, where), checkpoint.bos, tokens_max)
     if len(tokens) < 2:
         raise ValueError(f"{text}: {len(tokens)} token, perplexity needs at least 2")
     return tokens

@@ -7,24 +7,11 @@
 """Text as windows of tokens, for calibration and perplexity."""
 
 import numpy as np
-from tokenizers import Tokenizer
 
 from model.files import TEXT_LIMIT, read_text
 
 SEPARATOR = "<|endoftext|>"  # Between the records of a story file; a line of its own.
-
-
-def load_tokenizer(data, where="checkpoint"):
-    """Tokenizer of the bytes of a `tokenizers` JSON file. What it may say of cutting and padding texts was of its training: off."""
-    if not data:
-        raise ValueError(f"{where}: holds no tokenizer (tokenizer.json)")
-    try:
-        tokenizer = Tokenizer.from_str(data.decode())
-    except Exception as error:  # The library raises plain Exception.
-        raise ValueError(f"{where}: tokenizer cannot be read ({error})") from None
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer
+BATCH     = 64               # Records that the tokenizer gets at once.
 
 
 def read_records(path):
@@ -36,10 +23,14 @@ def read_records(path):
     return records
 
 
-def token_stream(records, tokenizer, bos):
-    """int32 [n]: the records' tokens one after another, `bos` before each."""
-    encoded = tokenizer.encode_batch(records, add_special_tokens=False)
-    return np.concatenate([np.array([bos, *record.ids], np.int32) for record in encoded])
+def token_stream(records, tokenizer, bos, most=None):
+    """int32 [n]: the records' tokens one after another, `bos` before each; the first `most` of them. tokenizer: a `model.tokenizer.Tokenizer`."""
+    tokens, first = [], 0
+    while first < len(records) and (most is None or len(tokens) < most):
+        for ids in tokenizer.encode_batch(records[first:first + BATCH]):
+            tokens += [bos, *ids]
+        first += BATCH
+    return np.array(tokens[:most], np.int32)
 
 
 def windows(tokens, length, stride=None):

@@ -25,7 +25,8 @@ from model.progress import Progress
 from model.quantised import quantise_checkpoint
 from model.reference import ReferenceModel
 from model.saturation import Saturation
-from model.text import load_tokenizer, read_records, windows
+from model.text import read_records, windows
+from model.tokenizer import load_tokenizer
 
 from tiny_checkpoint import write_checkpoint
 
@@ -88,7 +89,7 @@ def test_steps_cover_what_the_text_shows(checkpoint, tmp_path):
 
     text   = "Once upon a time"
     steps  = kv_steps(checkpoint, [text])
-    tokens = [checkpoint.bos, *load_tokenizer(checkpoint.tokenizer).encode(text).ids]
+    tokens = [checkpoint.bos, *load_tokenizer(checkpoint.tokenizer).encode(text)]
     ReferenceModel(checkpoint, observe).logits(tokens)
     for index in range(checkpoint.config.layers):
         np.testing.assert_allclose(127*steps[0][index], seen[index, "k"], rtol=1e-5)

@@ -18,8 +18,10 @@ import sentencepiece
 
 from golden_checkpoints import Golden
 from host.templates import ChatTemplate
-from model.importers import load_checkpoint, vocabulary
-from model.text import load_tokenizer
+from model import vocabulary
+from model.importers import load_checkpoint
+from model.importers.vocabulary import from_folder
+from model.tokenizer import load_tokenizer
 from tiny_checkpoint import tokenizer as byte_level
 
 TEXTS = ("Once upon a time", " a leading space", "two  spaces and a trailing ", "The dog's name was Max. He said: \"Woof!\"",
@@ -41,9 +43,9 @@ def sentencepiece_model(kind="bpe", vocab=400, **options):
 
 def agree(tokenizer, library):
     """Same tokens, and the texts come back. (Control tokens' names are text to the library.)"""
-    tokenizer.encode_special_tokens = True
+    tokenizer = load_tokenizer(tokenizer if isinstance(tokenizer, bytes) else tokenizer.to_str().encode())
     for text in TEXTS:
-        ids = tokenizer.encode(text, add_special_tokens=False).ids
+        ids = tokenizer.encode(text)
         assert ids == library.encode(text), text
         assert tokenizer.decode(ids) == library.decode(ids), text
 
@@ -81,14 +83,14 @@ def test_folder_with_added_tokens(tmp_path):
     (tmp_path/"tokenizer.model").write_bytes(data)
     (tmp_path/"added_tokens.json").write_text(json.dumps({"<pad>": count, "</line>": count + 1}))
     (tmp_path/"tokenizer_config.json").write_text(json.dumps({"chat_template": "{{ messages }}"}))
-    found     = vocabulary.from_folder(tmp_path)
+    found     = from_folder(tmp_path)
     tokenizer = load_tokenizer(found["tokenizer"])
-    assert tokenizer.token_to_id("<pad>") == count and tokenizer.encode("a</line>", add_special_tokens=False).ids[-1] == count + 1
+    assert tokenizer.token(count) == "<pad>" and tokenizer.encode("a</line>", special=True)[-1] == count + 1
     assert found["chat_template"] == "{{ messages }}"
-    agree(tokenizer, library)
+    agree(found["tokenizer"], library)
     (tmp_path/"added_tokens.json").write_text(json.dumps({"<pad>": count + 7}))
     with pytest.raises(ValueError, match="added token '<pad>' should be"):
-        vocabulary.from_folder(tmp_path)
+        from_folder(tmp_path)
 
 # llama2.c -----------------------------------------------------------------------------------------
 
@@ -154,7 +156,7 @@ def test_gguf_sentencepiece(tmp_path):
         writer.add_eos_token_id(2)
 
     checkpoint = with_vocabulary(tmp_path, write, len(pieces))
-    agree(load_tokenizer(checkpoint.tokenizer), library)
+    agree(checkpoint.tokenizer, library)
     assert (checkpoint.bos, checkpoint.eos) == (1, 2)
 
 
@@ -173,9 +175,9 @@ def test_gguf_byte_level(tmp_path, pre):
         writer.add_token_merges([" ".join(merge) for merge in state["merges"]])
 
     tokenizer = load_tokenizer(with_vocabulary(tmp_path, write, len(pieces)).tokenizer)
-    tokenizer.encode_special_tokens = library.encode_special_tokens = True
+    library.encode_special_tokens = True
     for text in TEXTS + ("<|endoftext|>",):
-        ids = tokenizer.encode(text, add_special_tokens=False).ids
+        ids = tokenizer.encode(text)
         assert tokenizer.decode(ids) == text and 0 not in ids
         if pre == "gpt-2":
             assert ids == library.encode(text, add_special_tokens=False).ids
@@ -208,7 +210,7 @@ CHATML = ("{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\
 def template():
     tokenizer = byte_level(320)
     tokenizer.add_special_tokens(["<|im_start|>", "<|im_end|>"])
-    return lambda text: ChatTemplate(text, tokenizer, 0, 0)
+    return lambda text: ChatTemplate(text, load_tokenizer(tokenizer.to_str().encode()), 0, 0)
 
 
 def user(text):
@@ -218,9 +220,9 @@ def user(text):
 def test_template(template):
     chat   = template(CHATML)
     tokens = chat.encode([{"role": "system", "content": "Be kind."}, *user("Hello")])
-    assert chat.tokenizer.decode(tokens, skip_special_tokens=False) == \
+    assert chat.tokenizer.decode(tokens, special=True) == \
         "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n"
-    assert [token for token in tokens if token in chat.special] == [chat.tokenizer.token_to_id(name)
+    assert [chat.special[token] for token in tokens if token in chat.special] == [name
         for name in ("<|im_start|>", "<|im_end|>", "<|im_start|>", "<|im_end|>", "<|im_start|>")]
 
 

@@ -20,6 +20,7 @@ from model.importers import vocabulary
 from model.importers.assemble import assemble, check_fits, interleaved_to_halves, matrix_shapes, model_config
 from model.importers.gguf_file import GGUF, I2_S
 from model.importers.matrices import check_scale, exact_ternary, from_float, from_i2_s
+from model.tokenizer import BYTE, NORMAL, convert
 
 MATRICES = {"q": "attn_q", "k": "attn_k", "v": "attn_v", "o": "attn_output", "gate": "ffn_gate", "up": "ffn_up", "down": "ffn_down"}
 GAINS    = {"attn_norm": "attn_norm", "ffn_norm": "ffn_norm", "o_norm": "attn_sub_norm", "down_norm": "ffn_sub_norm"}
@@ -63,18 +64,16 @@ def _tokenizer(metadata):
         return b""
     numbers = lambda name, good, default=REQUIRED: metadata.value(name, lambda values: isinstance(values, list) and len(values) == len(pieces)
         and all(map(good, values)), f"a list of {len(pieces):,} numbers, one for each token", default)
-    kinds   = numbers("tokenizer.ggml.token_type", lambda value: is_whole(value, vocabulary.NORMAL, vocabulary.BYTE),
-        [vocabulary.NORMAL]*len(pieces))
+    kinds   = numbers("tokenizer.ggml.token_type", lambda value: is_whole(value, NORMAL, BYTE),
+        [NORMAL]*len(pieces))
     if kind == "gpt2":
-        words     = metadata.text("tokenizer.ggml.pre", "default")
-        merges    = metadata.texts("tokenizer.ggml.merges", 2*vocabulary.TOKEN_LONGEST)
-        tokenizer = vocabulary.from_merges(pieces, merges, kinds, words)
-    elif kind == "llama":
-        scores    = numbers("tokenizer.ggml.scores", lambda value: is_number(value, -1e30, 1e30))
-        tokenizer = vocabulary.from_pieces(pieces, scores, kinds, prefix=metadata.flag("tokenizer.ggml.add_space_prefix", True))
-    else:
-        raise ValueError(f"tokenizer of kind {kind!r} is not known ('llama' and 'gpt2' are)")
-    return tokenizer.to_str().encode()
+        words  = metadata.text("tokenizer.ggml.pre", "default")
+        merges = metadata.texts("tokenizer.ggml.merges", 2*vocabulary.TOKEN_LONGEST)
+        return convert("from_merges", pieces=pieces, merges=merges, kinds=kinds, words=words)
+    if kind == "llama":
+        scores = numbers("tokenizer.ggml.scores", lambda value: is_number(value, -1e30, 1e30))
+        return convert("from_pieces", pieces=pieces, scores=scores, kinds=kinds, prefix=metadata.flag("tokenizer.ggml.add_space_prefix", True))
+    raise ValueError(f"tokenizer of kind {kind!r} is not known ('llama' and 'gpt2' are)")
 
 # Import -------------------------------------------------------------------------------------------
 

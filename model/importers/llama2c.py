@@ -22,6 +22,7 @@ from model.files import TOKENIZER_LIMIT, File, naming, read_bytes
 from model.importers import vocabulary
 from model.importers.assemble import assemble, check_fits, gain_widths, interleaved_to_halves, matrix_shapes, model_config
 from model.importers.matrices import exact_ternary, from_float
+from model.tokenizer import convert
 
 MAGIC   = 0x616b3432  # "ak42".
 NUMBERS = ("hidden", "ffn", "layers", "heads", "kv_heads", "vocab", "context")
@@ -109,7 +110,7 @@ def _tokenizer(path, vocab):
     """Bytes of a `tokenizers` JSON; of MODEL.tokenizer.bin, tokenizer.bin or what a folder of Hugging Face holds."""
     for file in (path.with_suffix(".tokenizer.bin"), path.with_name("tokenizer.bin")):
         if file.exists():
-            return vocabulary.from_llama2c(read_bytes(file, TOKENIZER_LIMIT), vocab, file.name).to_str().encode()
+            return convert("from_llama2c", data=read_bytes(file, TOKENIZER_LIMIT), vocab=vocab, name=file.name)
     return vocabulary.from_folder(path.parent)["tokenizer"]
 
 

@@ -17,7 +17,8 @@ def perplexity(checkpoint):
     # Imported here: these load checkpoints themselves.
     from model.calibrate import DEFAULT_TEXT
     from model.perplexity import perplexity_float
-    from model.text import load_tokenizer, token_stream
+    from model.text import token_stream
+    from model.tokenizer import load_tokenizer
     if not checkpoint.tokenizer:
         return None
     tokens = token_stream([DEFAULT_TEXT], load_tokenizer(checkpoint.tokenizer, checkpoint.name), checkpoint.bos)
