@@ -44,7 +44,7 @@ def negative_log_likelihood(logits, targets):
     return float((np.log(np.exp(logits).sum(axis=-1)) - logits[np.arange(len(targets)), targets]).sum())
 
 
-def _batches(tokens, length, stride, batch):
+def batches(tokens, length, stride, batch):
     """Windows grouped to a batch: (int32 [batch, length], targets, mask of scored positions, int [batch] positions of each)."""
     group = []
     for window, first in windows(tokens, length, stride):
@@ -63,7 +63,7 @@ def _batches(tokens, length, stride, batch):
 def perplexity_float(checkpoint, tokens, length, stride=None, batch=8, progress=None):
     """Perplexity per token of the float reference over an int32 [n] stream."""
     model, total, count = ReferenceModel(checkpoint), 0.0, 0
-    for inputs, targets, scored, _ in _batches(tokens, length, stride, batch):
+    for inputs, targets, scored, _ in batches(tokens, length, stride, batch):
         total += negative_log_likelihood(model.logits(inputs)[scored], targets[scored])
         count += int(scored.sum())
         if progress:
@@ -77,7 +77,7 @@ def exact_states(model, tokens, length, stride=None, batch=64, progress=None, sa
     saturation: None, or a `model.saturation.Saturation` that counts what is clipped.
     """
     count = 0
-    for inputs, targets, scored, lengths in _batches(tokens, length, stride, batch):
+    for inputs, targets, scored, lengths in batches(tokens, length, stride, batch):
         exact = ExactModel(model, batch=len(inputs), context=length, saturation=saturation)
         for position in range(length):
             if saturation is not None:
