@@ -6,9 +6,11 @@
 # Copyright (c) 2026 LiteTern developers
 # SPDX-License-Identifier: BSD-2-Clause
 
-"""Train the story model in ternary, resume the training, export the result.
+"""Train a story model with integer weights, resume the training, export the result.
 
     python model/train.py --data train.txt --valid valid.txt --out model/zoo/stories --tokens 30e6
+    python model/train.py --data train.txt --valid valid.txt --family gpt --weights int4 --no-sub-norms \\
+        --path resident --planes 2 --hidden 256 --inner 1024 --layers 4 --heads 4 --context 128 --run build/gpt
 
 A run lives in one folder (`--run`): `tokenizer.json`, `checkpoint.pt` (weights, optimizers, step,
 random state: a resumed run repeats an unbroken one bit for bit), `best.pt`, `log.csv`.
@@ -32,7 +34,8 @@ import time
 import torch
 
 from model import train_export, train_text
-from model.network import Network, Shape
+from model.muon import Muon32
+from model.network import CHOICES, Network, Shape
 
 # Plan ---------------------------------------------------------------------------------------------
 
@@ -59,9 +62,12 @@ def optimizers(network, args):
     named    = list(network.named_parameters())
     matrices = [p for name, p in named if p.dim() == 2 and "embed" not in name]
     others   = [p for name, p in named if p.dim() == 1 or  "embed"     in name]
+    if args.float32:
+        muon = Muon32(matrices, lr=args.muon_lr, weight_decay=args.weight_decay)
+    else:
+        muon = torch.optim.Muon(matrices, lr=args.muon_lr, weight_decay=args.weight_decay, adjust_lr_fn="original")
     return [
-        torch.optim.Muon(matrices, lr=args.muon_lr, weight_decay=args.weight_decay,
-            adjust_lr_fn="original"),
+        muon,
         torch.optim.AdamW(others, lr=args.adam_lr, betas=(0.9, 0.95), weight_decay=0.0, fused=True),
     ]
 
@@ -101,6 +107,13 @@ class Log:
 
 # Training -----------------------------------------------------------------------------------------
 
+def shape_of(args):
+    """The Shape that the arguments ask for."""
+    return Shape(args.hidden, args.inner, args.layers, args.heads, args.vocabulary, args.context,
+        num_key_value_heads=args.kv_heads, head_dim=args.head_dim, family=args.family, weights=args.weights,
+        activation=args.activation, norm=args.norm, positions=args.positions, sub_norms=not args.no_sub_norms,
+        path=args.path, embedding_planes=args.planes)
+
 def train(args):
     """Run until `args.tokens` (True) or a SIGTERM or SIGINT (False); both leave a checkpoint."""
     stop = []
@@ -116,14 +129,14 @@ def train(args):
         raise ValueError(f"{run} holds a run already: continue it with --resume or name another.")
 
     texts     = train_text.read(args.data)
-    tokenizer = train_text.tokenizer(texts, args.vocabulary, run/"tokenizer.json")
+    tokenizer = train_text.tokenizer(texts, args.vocabulary, run/"tokenizer.json", args.tokenizer)
     corpus    = train_text.Corpus(texts, tokenizer, args.seed, args.swap_names)
     valid     = train_text.encode(train_text.read(args.valid), tokenizer)
 
     data      = {"stories": len(texts), "train_tokens": corpus.length, "subset": args.valid_tokens}
 
     torch.manual_seed(args.seed)
-    shape   = Shape(args.hidden, args.inner, args.layers, args.heads, args.vocabulary, args.context)
+    shape   = shape_of(args)
     network = Network(shape, torch.float32 if args.float32 else torch.bfloat16, args.dropout)
     optims  = optimizers(network, args)
     state   = {"step": 0, "tokens": 0, "seconds": 0.0, "best": math.inf}
@@ -203,7 +216,7 @@ def train(args):
 # Command line -------------------------------------------------------------------------------------
 
 def parser():
-    p = argparse.ArgumentParser(description="Train the ternary story model on plain text.",
+    p = argparse.ArgumentParser(description="Train a story model with integer weights on plain text.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = p.add_argument
     add("--data",         default="tinystories-train.txt", help="Training text.")
@@ -234,7 +247,19 @@ def parser():
     add("--layers",       default=shape.num_hidden_layers,       type=int, help="Blocks.")
     add("--heads",        default=shape.num_attention_heads,     type=int, help="Heads.")
     add("--vocabulary",   default=shape.vocab_size,              type=int, help="Tokens.")
-    add("--context",      default=shape.max_position_embeddings, type=int, help="Positions.")
+    add("--context",      default=shape.max_position_embeddings, type=int, help="Positions (the window).")
+    add("--kv-heads",     default=None, type=int, help="KV heads (as many as heads).")
+    add("--head-dim",     default=None, type=int, help="Width of a head (hidden/heads).")
+    add("--tokenizer",    default="bpe", choices=train_text.TOKENIZERS, help="Byte-level BPE or the 128 ASCII characters.")
+    add("--family",       default=shape.family,  choices=CHOICES["family"],  help="Gated FFN or a plain one.")
+    add("--weights",      default=shape.weights, choices=CHOICES["weights"], help="Of the blocks.")
+    add("--activation",   choices=CHOICES["activation"], help="llama: silu; gpt: gelu.")
+    add("--norm",         choices=CHOICES["norm"],       help="llama: rms; gpt: layer (without a bias).")
+    add("--positions",    choices=CHOICES["positions"],  help="llama: rope; gpt: learned.")
+    add("--no-sub-norms", action="store_true",           help="No norms before o_proj and down_proj.")
+    add("--path",         default=shape.path,    choices=CHOICES["path"],
+        help="Whose numbers training sees: resident fixes q, K and V in int8.")
+    add("--planes",       default=0, type=int,   help="Trits of an embedding weight, 1 to 3; 0: int8 head.")
     return p
 
 def main():

@@ -72,22 +72,22 @@ def figures(network, texts, tokenizer):
 
 # Card ---------------------------------------------------------------------------------------------
 
-CARD = """# A ternary story model
+CARD = """# A story model of {kind} weights
 
-A LLaMA-shaped network that writes short children's stories, trained in ternary by `model/train.py`
-of LiteTern: {weights:,} ternary weights, {others:,} others (embedding and norms). Every projection
-is a BitLinear (absmean ternary weights, absmax int8 activations per token); names and layout of the
-weights are those of 1bitLLM/bitnet_b1_58-large. The file holds the latent weights as float16:
-quantise each projection by absmean. The head is the embedding with its rows quantised to int8.
+A {family} network that writes short children's stories, trained {in_kind} by `model/train.py`
+of LiteTern: {weights:,} {kind} weights, {others:,} others (embedding and norms). Every projection
+has {rule} and absmax int8 activations per token; names and layout of the weights are those of
+1bitLLM/bitnet_b1_58-large. The file holds the latent weights as float16: quantise them by these
+rules. The head is the embedding, {head}.
 
 {table}
 
 Validation: the whole validation file ({valid_stories:,} stories, {valid_tokens:,} tokens,
 {valid_characters:,} characters), `<|endoftext|>` before each story and after the last, one stream,
-windows of {max_position_embeddings} tokens that do not overlap, float32, float attention;
+windows of {max_position_embeddings} tokens that do not overlap, float32, {attention};
 `<|endoftext|>` counts as a token, not as a character. Perplexities per token compare only between
 equal tokenizers; those per character always do. The weights are those of the best validation loss
-of the run (on the first {subset:,} tokens).
+of the run (on the first {subset:,} tokens).{beside}
 
 ## Data
 
@@ -100,7 +100,7 @@ and come under the project's BSD-2-Clause licence.
 ## Settings
 
 Muon for the matrices, AdamW (0.9, 0.95) for embedding and norms, {per_step:,} tokens a step,
-bfloat16 matrix products (exact on the integers). The rate is constant, then falls linearly to 2 %
+{precision} matrix products (exact on the integers). The rate is constant, then falls linearly to 2 %
 over the last share `decay` of the tokens; weight decay acts before the fall only. `swap_names` is
 the share of stories whose children get other names in an epoch. Settings by tokens seen:
 
@@ -114,8 +114,9 @@ Seeds 0 to {last_seed}, none left out: temperature {temperature}, top-p {top_p},
 
 TABLE = (
     ("width × layers",                 "{hidden_size} × {num_hidden_layers}"),
-    ("heads, FFN",                     "{num_attention_heads} × {head_dim}, {intermediate_size}"),
-    ("vocabulary",                     "{vocab_size}, byte-level BPE ({characters_per_token:.2f} "
+    ("heads, FFN",                     "{num_attention_heads} × {head_dim} ({num_key_value_heads} of K and V), {intermediate_size}"),
+    ("block",                          "{block}"),
+    ("vocabulary",                     "{vocab_size}, {tokenizer} ({characters_per_token:.2f} "
                                        "characters a token), token 0 is `<|endoftext|>`"),
     ("context",                        "{max_position_embeddings}"),
     ("training",                       "{step:,} steps, {tokens:,} tokens, {epochs:.1f} epochs, "
@@ -127,11 +128,39 @@ TABLE = (
     ("windows that begin with a story", "perplexity {perplexity_story_aligned:.3f} per token"),
 )
 
+KINDS     = {"ternary": ("ternary", "in ternary", "absmean ternary weights"),
+    "int4": ("int4", "with int4 weights", "int4 weights, ±7, a scale per row"),
+    "int8": ("int8", "with int8 weights", "int8 weights, a scale per row")}
+TOKENIZER = {True: "ASCII characters", False: "byte-level BPE"}
+BESIDE    = """
+
+Trained for the resident path (`doc/resident.md`): q, K and V are int8 with the fixed steps that
+`config.json` states. `python model/resident/price.py` measures what its integers cost."""
+
+def words(shape, characters):
+    """What the card says of a shape; `characters`: whether these are the tokens."""
+    kind, in_kind, rule = KINDS[shape.weights]
+    plural = f"{shape.embedding_planes} planes of trits, a step per row, for the input as well"
+    names  = {"rms": "RMSNorm", "layer": "LayerNorm without a bias", "rope": "RoPE", "learned": "learned positions (int8)"}
+    return {
+        "kind"      : kind,
+        "in_kind"   : in_kind,
+        "rule"      : rule,
+        "family"    : {"llama": "LLaMA-shaped", "gpt": "GPT-shaped"}[shape.family],
+        "head"      : f"its rows {plural}" if shape.embedding_planes else "its rows quantised to int8",
+        "attention" : "attention as the resident path's but for the softmax's table" if shape.path == "resident" else "float attention",
+        "beside"    : BESIDE if shape.path == "resident" else "",
+        "block"     : f"{names[shape.norm]}, {names[shape.positions]}, {shape.activation}{' gated' if shape.family == 'llama' else ''}"
+            f"{', norms before o and down' if shape.sub_norms else ''}",
+        "tokenizer" : TOKENIZER[characters],
+    }
+
 def card(shape, state, counts, data, result, stories):
     """The text of the card."""
-    lines = [f"- from {tokens/1e6:.2f} M: " + ", ".join(f"`{k}` {v:g}" for k, v in changes.items())
+    lines = [f"- from {tokens/1e6:.2f} M: " + ", ".join(f"`{k}` {v if isinstance(v, str) else f'{v:g}'}"
+        for k, v in changes.items() if v is not None)
         for tokens, changes in state["history"]]
-    values = {**vars(shape), **counts, **data, **result, "head_dim": shape.head_dim,
+    values = {**vars(shape), **counts, **data, **result, **words(shape, result["characters_per_token"] <= 1),
         "step"        : state["step"],
         "tokens"      : state["tokens"],
         "hours"       : state["seconds"]/3600,
@@ -142,6 +171,8 @@ def card(shape, state, counts, data, result, stories):
         "temperature" : TEMPERATURE,
         "top_p"       : TOP_P,
     }
+    settings = {key: value for _, changes in state["history"] for key, value in changes.items()}
+    values["precision"] = "float32" if settings.get("float32") else "bfloat16"
     rows = [f"| {name} | {value.format(**values)} |" for name, value in TABLE]
     text = CARD.format(**values, table="\n".join(["| | |", "|---|---|", *rows]))
     for seed, story in enumerate(stories):
@@ -162,13 +193,14 @@ def export(run, out, valid):
     texts     = train_text.read(valid)
 
     out.mkdir(parents=True, exist_ok=True)
-    save_file({name: weight.half() for name, weight in saved["weights"].items()},
+    limits = {name: weight for name, weight in saved["weights"].items() if name.endswith("_limit")}
+    save_file({name: weight.half() for name, weight in saved["weights"].items() if name not in limits},
         out/"model.safetensors", metadata={"format": "pt"})
     shutil.copyfile(run/"tokenizer.json", out/"tokenizer.json")
-    (out/"config.json").write_text(json.dumps(config(shape), indent=1) + "\n")
+    (out/"config.json").write_text(json.dumps(config(shape, limits), indent=1) + "\n")
 
     network = Network(shape).eval()
-    network.load_state_dict(load_file(out/"model.safetensors"))
+    network.load_state_dict({**load_file(out/"model.safetensors"), **limits})
     result  = figures(network, texts, tokenizer)
     stories = [tokenizer.decode(story) for story in sample(network, range(SAMPLES))]
     counts  = {
@@ -183,16 +215,33 @@ def export(run, out, valid):
         print(f"{key:26} {value:.4f}", flush=True)
     return result
 
-def config(shape):
-    """The content of `config.json`, keys as in the checkpoints of the same architecture."""
-    return {
-        "architectures"       : ["BitnetForCausalLM"],
-        "model_type"          : "bitnet",
-        **vars(shape),
-        "num_key_value_heads" : shape.num_attention_heads,
-        "hidden_act"          : "silu",
+SIZES = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "vocab_size", "max_position_embeddings",
+    "rms_norm_eps", "rope_theta", "num_key_value_heads", "head_dim")
+
+def config(shape, limits):
+    """The content of `config.json`, keys as in the checkpoints of the same architecture.
+
+    A shape of the resident path has a key "resident" besides; `limits` are its buffers of q, k and v.
+    """
+    content = {
+        "architectures"       : ["BitnetForCausalLM" if shape.is_bitnet else "LiteTernForCausalLM"],
+        "model_type"          : "bitnet" if shape.is_bitnet else "litetern",
+        **{name: getattr(shape, name) for name in SIZES},
+        "hidden_act"          : shape.activation,
         "tie_word_embeddings" : True,
         "bos_token_id"        : 0,
         "eos_token_id"        : 0,
         "torch_dtype"         : "float16",
     }
+    if shape.path == "resident":
+        content["resident"] = {
+            "gated"            : shape.family == "llama",
+            "weights"          : shape.weights,
+            "norm"             : shape.norm,
+            "positions"        : shape.positions,
+            "sub_norms"        : shape.sub_norms,
+            "embedding_planes" : shape.embedding_planes,
+            "limits"           : {name: [[float(f"{value:.6g}") for value in limits[f"model.layers.{i}.self_attn.{name}_limit"].tolist()]
+                for i in range(shape.num_hidden_layers)] for name in "qkv"},
+        }
+    return content

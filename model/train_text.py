@@ -30,15 +30,33 @@ def read(path):
         raise ValueError(f"{path} holds no story: expected text, stories separated by {END}.")
     return texts
 
-def tokenizer(texts, vocabulary, path):
-    """The byte-level BPE tokenizer stored at `path`; trained on `texts` if there is none yet."""
+TOKENIZERS = ("bpe", "characters")
+CHARACTERS = 128 # ASCII; a token's number is the character's code, and END stands for code 0.
+
+def characters():
+    """A tokenizer whose tokens are the ASCII characters; others become a question mark."""
+    names      = byte_names()
+    vocabulary = {END: 0, **{names[code]: code for code in range(1, CHARACTERS)}}
+    result     = Tokenizer(models.BPE(vocab=vocabulary, merges=[], unk_token="?"))
+    result.add_special_tokens([END])
+    return result
+
+def byte_names():
+    """The characters that byte-level tokenizers (GPT-2) write for bytes 0 … 255."""
+    plain = [*range(ord("!"), ord("~") + 1), *range(0xa1, 0xad), *range(0xae, 0x100)]
+    names = {code: chr(code) for code in plain}
+    return names | {code: chr(256 + i) for i, code in enumerate(c for c in range(256) if c not in names)}
+
+def tokenizer(texts, vocabulary, path, kind="bpe"):
+    """The tokenizer stored at `path`; if there is none yet, byte-level BPE trained on `texts` or the characters."""
     if not path.exists():
-        result               = Tokenizer(models.BPE())
+        result               = characters() if kind == "characters" else Tokenizer(models.BPE())
         result.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         result.decoder       = decoders.ByteLevel()
-        result.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=vocabulary,
-            special_tokens=[END], show_progress=False,
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+        if kind == "bpe":
+            result.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=vocabulary,
+                special_tokens=[END], show_progress=False,
+                initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
         result.save(str(path))
     result = Tokenizer.from_file(str(path))
     if result.get_vocab_size() != vocabulary or result.token_to_id(END) != 0:

@@ -16,19 +16,31 @@ from equal_bits import board_logits, first_difference, numpy_logits
 from firmware_builds import BUILDS, firmware_build
 from firmware_engine import ERROR_PL, ERROR_SHORTLIST, OK, TOKEN, Engine
 from host.device import Device
-from model.config import GROUPS
 from model.exact import ExactModel
 from model.head import FLOOR, plane_inputs, shortlist_of, ternary_planes, with_head
 from model.image import HEAD_HYBRID, HEAD_INT8, HEAD_TERNARY, read_header, read_image, write_image
+from model.quantised import Group
 from model.sampling import Sampler, SamplingSettings
 from model.stream import FORMAT_INT8, FORMAT_TERNARY
 from soc.accelerator import AcceleratorConfig
 from soc.virtual.board import VirtualBoard
 from tiny_checkpoint import write_checkpoint
-from tiny_model import image_bytes, tiny_model, with_int8_body
+from tiny_model import image_bytes, tiny_model
 
 TEXT  = [3, 1, 4]
 HEADS = (("int8", None, None), ("ternary", 1, None), ("ternary", 3, None), ("hybrid", 1, 1), ("hybrid", 2, 9), ("hybrid", 3, 70))
+
+
+def with_int8_body(model, seed=1):
+    """The model with random int8 matrices in its decoder blocks."""
+    random = np.random.default_rng(seed)
+
+    def group(old):
+        rows = len(old.packed)
+        return Group.from_int8([(random.integers(-127, 128, (rows, old.columns)).astype(np.int8), random.uniform(5e-4, 2e-3, rows))])
+
+    return dataclasses.replace(model, layers=[dataclasses.replace(layer, **{name: group(getattr(layer, name))
+        for name in ("qkv", "o", "gate_up", "down")}) for layer in model.layers])
 
 
 @pytest.fixture(params=list(BUILDS), scope="module")
@@ -160,7 +172,7 @@ def test_image_keeps_the_body(tmp_path, model):
     again = read_image(tmp_path/"m.tern")
     assert again.body_format == FORMAT_INT8 and read_header((tmp_path/"m.tern").read_bytes())[0]["body_format"] == FORMAT_INT8
     for one, other in zip(again.layers, model.layers):
-        for name in GROUPS:
+        for name in ("qkv", "o", "gate_up", "down"):
             np.testing.assert_array_equal(getattr(one, name).unpack(), getattr(other, name).unpack())
             np.testing.assert_array_equal(getattr(one, name).scales(), getattr(other, name).scales())
 

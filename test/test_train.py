@@ -23,7 +23,11 @@ import torch
 from safetensors.torch import load_file
 
 from model import train, train_export, train_text
+from model.muon import Muon32
 from model.network import Network, Shape, attend, quantize_rows, quantize_weight
+from model.network_quant import follow, quantize_heads, quantize_planes
+from model.resident.price import table
+from model.resident.source import load, quantise_weights
 
 TINY = ["--hidden", "16", "--inner", "24", "--layers", "2", "--heads", "2", "--context", "16",
         "--vocabulary", "300", "--batch", "2", "--no-compile", "--threads", "1", "--dropout", "0.1",
@@ -108,6 +112,55 @@ class TestNetwork(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "hidden_size 16"):
             Shape(hidden_size=16, num_attention_heads=3)
 
+    def test_sizes_and_kinds_that_are_refused(self):
+        for arguments, words in (({"family": "bert"}, "family 'bert': must be one of llama, gpt"),
+            ({"num_key_value_heads": 2}, "3 heads: must be a multiple of 2"),
+            ({"embedding_planes": 4}, "embedding_planes 4"),
+            ({"family": "gpt"}, "--path resident"),
+            ({"weights": "int4"}, "--path resident")):
+            with self.subTest(words), self.assertRaisesRegex(ValueError, words):
+                Shape(**arguments)
+
+    def test_integers_are_those_of_the_resident_path(self):
+        torch.manual_seed(3)
+        weight = torch.randn(7, 40)
+        for kind in ("ternary", "int4", "int8"):
+            self.assert_equal_weights(quantize_weight(weight, kind), quantise_weights(weight.numpy(), kind))
+        for planes, kind in ((1, "ternary"), (2, "trits2"), (3, "trits3")):
+            integers, steps = quantize_planes(weight, planes)
+            if planes > 1:
+                self.assert_equal_weights((integers, steps), quantise_weights(weight.numpy(), kind))
+            self.assertLessEqual(integers.abs().max(), (3**planes - 1)//2)
+
+    def assert_equal_weights(self, one, two):
+        self.assertTrue((one[0].detach().numpy() == two[0]).all())
+        torch.testing.assert_close(one[1].detach().flatten().double(),
+            torch.as_tensor(two[1]).flatten().double(), rtol=1e-6, atol=0)
+
+    def test_fixed_steps_follow_the_data_while_training(self):
+        limit = torch.zeros(2)
+        x     = torch.tensor([[[[3.0]], [[-5.0]]]])
+        follow(limit, x)
+        self.assertEqual(limit.tolist(), [3, 5])
+        follow(limit, 2*x)
+        torch.testing.assert_close(limit, torch.tensor([3.03, 5.05]))
+        self.assertAlmostEqual(quantize_heads(4*x, limit)[0, 1, 0, 0].item(), -5.05, places=5)
+
+    def test_muon_in_float32_is_muon(self):
+        torch.manual_seed(5)
+        mine, theirs = ([torch.nn.Parameter(torch.randn(shape, generator=torch.Generator().manual_seed(1)))
+            for shape in ((8, 24), (24, 8), (8, 24))] for _ in range(2))
+        optims = (Muon32(mine, 0.02, 0.1), torch.optim.Muon(theirs, lr=0.02, weight_decay=0.1, adjust_lr_fn="original"))
+        for _ in range(4):
+            for one, two in zip(mine, theirs):
+                one.grad = torch.randn(one.shape)
+                two.grad = one.grad.clone()
+            for optim in optims:
+                optim.step()
+        for one, two in zip(mine, theirs):
+            torch.testing.assert_close(one, two, atol=2e-3, rtol=0) # Theirs iterates in bfloat16.
+        optims[0].load_state_dict(optims[1].state_dict())
+
 # Schedule and text --------------------------------------------------------------------------------
 
 class TestPlan(unittest.TestCase):
@@ -140,6 +193,14 @@ class TestText(TrainCase):
         self.assertTrue(torch.equal(seen, torch.cat(epochs)[:len(seen)]))
         for inputs, targets in steps:
             self.assertTrue(torch.equal(inputs.flatten()[1:], targets.flatten()[:-1]))
+
+    def test_characters(self):
+        tokenizer = train_text.tokenizer(None, 128, self.folder/"characters.json", "characters")
+        text      = 'Hi "Tom"!\n~'
+        self.assertEqual(tokenizer.encode(text).ids, [ord(c) for c in text])
+        self.assertEqual(tokenizer.decode([0, *map(ord, text), 0]), text)
+        self.assertEqual(tokenizer.encode("é").ids, [ord("?")]*2)
+        self.assertEqual(train_text.encode(["ab", "c"], tokenizer).tolist(), [0, 97, 98, 0, 99, 0])
 
     def test_names(self):
         names   = train_text.Names(["Lily met Tom.", "Mia met Ben.", "Mia ran."])
@@ -186,6 +247,29 @@ class TestRuns(TrainCase):
         with (self.folder/"halves/log.csv").open(newline="") as file:
             steps = [int(row["step"]) for row in csv.DictReader(file)]
         self.assertEqual(steps, list(range(10, 2001, 10)))
+
+    def test_families_train_resume_export_and_run(self):
+        families = {
+            "gpt"   : ("--family", "gpt", "--weights", "int4", "--no-sub-norms", "--tokenizer", "characters", "--vocabulary", "128"),
+            "llama" : ("--kv-heads", "1", "--head-dim", "6", "--norm", "layer", "--activation", "gelu", "--positions", "learned"),
+            "board" : ("--planes", "2", "--kv-heads", "1"),
+        }
+        for family, more in families.items():
+            with self.subTest(family):
+                more = ("--path", "resident", "--float32", *more)
+                self.train(family, "--tokens", str(40*STEP), *more)
+                self.train(f"{family} again", "--tokens", str(20*STEP), "--decay", "0", *more)
+                self.train(f"{family} again", "--tokens", str(40*STEP), *more, "--resume")
+                result = train_export.export(self.folder/family, self.folder/"out", self.folder/"valid.txt")
+                rows, cut = table(self.folder/"out", self.folder/"valid.txt")
+                by_path   = {row["path"]: row["perplexity"] for row in rows}
+                self.assertEqual("streamed" in by_path, family == "board")
+                # A network of 16 elements is rough, but it is the same network.
+                self.assertLess(abs(by_path["float"]/result["perplexity_per_token"] - 1), 0.02)
+                self.assertLess(abs(by_path["resident"]/by_path["float"] - 1), 0.03)
+                card = (self.folder/"out/README.md").read_text()
+                self.assertIn("model/resident/price.py", card)
+                self.assertIn({"gpt": "GPT-shaped", "llama": "LayerNorm", "board": "2 planes"}[family], card)
 
     def test_replanned_decay(self):
         self.train("run", "--tokens", str(100*STEP))
@@ -258,6 +342,9 @@ class TestErrors(TrainCase):
 
     def test_nothing_to_export(self):
         self.check(self.arguments("run", "--export"), "best.pt")
+
+    def test_wrong_shape(self):
+        self.check(self.arguments("run", "--family", "gpt"), "--path resident")
 
     def test_run_exists(self):
         self.train("run", "--tokens", str(2*STEP))
