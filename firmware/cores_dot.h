@@ -22,8 +22,8 @@
 #define CORES_NEON 0
 #endif
 
-/* Host libraries pick the widest vectors of the machine at load time. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__linux__)
+/* Host libraries pick the widest vectors of the machine at load time; what picks would run before a sanitizer has started. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__linux__) && !defined(__SANITIZE_ADDRESS__)
 #define CORES_CLONES __attribute__((target_clones("avx2", "default")))
 #else
 #define CORES_CLONES

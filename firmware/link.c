@@ -91,10 +91,15 @@ static size_t write_frame(struct link *link, uint8_t *frame, uint32_t number, ui
 
 size_t link_output(struct link *link, uint32_t now_us, uint8_t *frame)
 {
-    uint32_t flags = link->gap ? LINK_FLAG_GAP : 0;
+    uint32_t flags;
 
     if (!link->open)
         return 0;
+    if (link->left && !link->hold && link_free(link)) {
+        link->left    = 0;
+        link->ack_due = link->gap = 1;
+    }
+    flags = link->gap ? LINK_FLAG_GAP : 0;
     if (in_flight(link) && link->next == (uint16_t)(link->sent + 1) && now_us - link->timer_us > link->wait_us) {
         link->frames_again += in_flight(link);
         link->next    = link->acknowledged + 1;
@@ -102,6 +107,8 @@ size_t link_output(struct link *link, uint32_t now_us, uint8_t *frame)
     }
     if (link->next != (uint16_t)(link->sent + 1)) {
         const struct link_slot *slot = &link->slots[link->next % LINK_WINDOW];
+        if (link->next == (uint16_t)(link->shown + 1))
+            link->shown = link->next;
         link->timer_us = now_us;
         return write_frame(link, frame, link->next++, slot->type, flags | LINK_FLAG_SEQUENCED, slot->payload, slot->bytes);
     }
@@ -124,10 +131,10 @@ static int open_connection(struct link *link, uint32_t connection)
     link->open         = 1;
     link->connection   = connection;
     link->received     = FIRST - 1;
-    link->sent         = link->acknowledged = FIRST - 1;
+    link->sent         = link->shown = link->acknowledged = FIRST - 1;
     link->next         = FIRST;
     link->wait_us      = WAIT_US;
-    link->hold         = 0;
+    link->hold         = link->left = 0;
     return 1;
 }
 
@@ -135,8 +142,8 @@ static void acknowledge(struct link *link, uint32_t now_us, uint16_t number, uin
 {
     uint16_t news = (uint16_t)(number - link->acknowledged);
 
-    if (news > in_flight(link))
-        return;
+    if (news > (uint16_t)(link->shown - link->acknowledged))
+        return;                    /* Of what has not gone out: not from the other end of this connection. */
     if (news) {
         if ((uint16_t)(link->next - link->acknowledged - 1) < news)
             link->next = number + 1;
@@ -159,7 +166,7 @@ static void take_frame(struct link *link, uint32_t now_us, const uint8_t *frame,
     uint16_t early;
 
     link->frames_received++;
-    if (type == MESSAGE_HELLO && number == FIRST && (!link->open || connection != link->connection) &&
+    if (type == MESSAGE_HELLO && number == FIRST && flags & LINK_FLAG_SEQUENCED && (!link->open || connection != link->connection) &&
         !open_connection(link, connection)) {
         link->frames_dropped++;
         return;
@@ -178,9 +185,10 @@ static void take_frame(struct link *link, uint32_t now_us, const uint8_t *frame,
         link->frames_dropped++;
         return;
     }
-    /* Each message has at most one answer: without room for it, it is left to come again. */
+    /* Each message has at most one answer: without room for it, it is left until there is. */
     if ((link->hold && type != MESSAGE_HELLO) || link_free(link) == 0) {
         link->ack_due = 0;
+        link->left    = 1;
         link->frames_dropped++;
         return;
     }
@@ -237,7 +245,7 @@ static int parse(struct link *link, uint32_t now_us)
 
 void link_input(struct link *link, uint32_t now_us, const uint8_t *data, size_t bytes)
 {
-    if (link->fill && now_us - link->fill_us > STALL_US) {
+    while (link->fill && now_us - link->fill_us > STALL_US) {
         link->frames_damaged += link->fill >= HEADER_BYTES;
         drop(link, next_sync(link));
         while (parse(link, now_us))

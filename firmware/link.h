@@ -35,10 +35,12 @@ struct link {
 
     uint32_t open, connection;
     uint32_t history[LINK_HISTORY], history_next;
-    uint32_t hold;                 /* 1: messages are left to be sent again. */
+    uint32_t hold;                 /* 1: messages but HELLO are left. */
+    uint32_t left;                 /* One was left, here or without room for its answer: to be asked for again. */
 
     uint16_t received;             /* Number of the last message in order. */
     uint16_t sent, acknowledged;   /* Numbers of our last message and of the last that the other end has. */
+    uint16_t shown;                /* Highest number that has gone out. */
     uint16_t next;                 /* Number that goes out next; sent + 1: none. */
     uint32_t ack_due, gap;         /* The other end shall hear from us; it should go back. */
     uint32_t timer_us, back_us, wait_us;

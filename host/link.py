@@ -66,7 +66,7 @@ class Parser:
 
     def feed(self, data, now):
         """Takes bytes (b"" lets only time pass)."""
-        if self.buffer and now - self._last > _STALL:
+        while self.buffer and now - self._last > _STALL:
             self.damaged += len(self.buffer) >= _HEADER.size
             self._drop()
             self._parse()

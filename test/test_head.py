@@ -19,28 +19,15 @@ from host.device import Device
 from model.exact import ExactModel
 from model.head import FLOOR, plane_inputs, shortlist_of, ternary_planes, with_head
 from model.image import HEAD_HYBRID, HEAD_INT8, HEAD_TERNARY, read_header, read_image, write_image
-from model.quantised import Group
 from model.sampling import Sampler, SamplingSettings
 from model.stream import FORMAT_INT8, FORMAT_TERNARY
 from soc.accelerator import AcceleratorConfig
 from soc.virtual.board import VirtualBoard
 from tiny_checkpoint import write_checkpoint
-from tiny_model import image_bytes, tiny_model
+from tiny_model import image_bytes, tiny_model, with_int8_body
 
 TEXT  = [3, 1, 4]
 HEADS = (("int8", None, None), ("ternary", 1, None), ("ternary", 3, None), ("hybrid", 1, 1), ("hybrid", 2, 9), ("hybrid", 3, 70))
-
-
-def with_int8_body(model, seed=1):
-    """The model with random int8 matrices in its decoder blocks."""
-    random = np.random.default_rng(seed)
-
-    def group(old):
-        rows = len(old.packed)
-        return Group.from_int8([(random.integers(-127, 128, (rows, old.columns)).astype(np.int8), random.uniform(5e-4, 2e-3, rows))])
-
-    return dataclasses.replace(model, layers=[dataclasses.replace(layer, **{name: group(getattr(layer, name))
-        for name in ("qkv", "o", "gate_up", "down")}) for layer in model.layers])
 
 
 @pytest.fixture(params=list(BUILDS), scope="module")

@@ -20,7 +20,7 @@ import pytest
 from firmware import build
 from host import messages
 from host.link import Link, LinkError, Parser, pack_frame
-from host.messages import FLAG_SEQUENCED, PAYLOAD_MAX, VALUES, WINDOW
+from host.messages import FLAG_GAP, FLAG_SEQUENCED, PAYLOAD_MAX, VALUES, WINDOW
 
 HELLO, ECHO = VALUES["HELLO"], VALUES["TOKENS"]
 BOARD       = 0x80  # Types of boards.
@@ -187,6 +187,99 @@ def test_a_full_window_waits():
     for frame in frames:  # The host acknowledges nothing: the board must not take more than it can answer.
         world.board.put(world.now, frame)
     assert len(world.board.received) == 1 + WINDOW
+
+
+def parsed(frames):
+    """[(number, acknowledged, type, flags, payload)] of a board's frames."""
+    found  = []
+    parser = Parser(lambda *frame: found.append(frame[1:]))
+    for frame in frames:
+        parser.feed(frame, 0)
+    return found
+
+
+def test_what_had_no_room_is_asked_for_when_there_is():
+    """Not left until the host's patience ends."""
+    world = World()
+    world.link.open(b"")
+    world.link.receive(1)
+    for i in range(WINDOW + 1):
+        world.board.put(world.now, pack_frame(world.link.connection, 2 + i, 1, ECHO, FLAG_SEQUENCED, bytes([i])))
+    assert len(parsed(world.board.frames(world.now))) == WINDOW
+    world.board.put(world.now, pack_frame(world.link.connection, 0, 4, VALUES["ACK"], 0))
+    assert [frame[:4] for frame in parsed(world.board.frames(world.now))] == [(0, 1 + WINDOW, VALUES["ACK"], FLAG_GAP)]
+
+
+def test_only_a_numbered_hello_opens():
+    """Any other reaches no handler, which would forget what the host before has left."""
+    board = Board()
+    board.put(0, pack_frame(7, 1, 0, HELLO, 0, b"x") + pack_frame(7, 2, 0, HELLO, FLAG_SEQUENCED, b"x") + pack_frame(7, 1, 0, ECHO, FLAG_SEQUENCED, b"x"))
+    assert board.received == [] and list(board.frames(0)) == []
+    board.put(0, pack_frame(7, 1, 0, HELLO, FLAG_SEQUENCED, b"x"))
+    board.put(0, pack_frame(8, 1, 0, HELLO, 0, b"x") + pack_frame(8, 1, 0, ECHO, FLAG_SEQUENCED, b"x") + pack_frame(7, 2, 1, ECHO, FLAG_SEQUENCED, b"y"))
+    assert board.received == [(HELLO, b"x"), (ECHO, b"y")]
+
+
+@pytest.mark.parametrize("shown", [0, 2])
+@pytest.mark.parametrize("ahead", [1, 2, WINDOW, 0x8000, 0xFF00])
+def test_acknowledgements_of_what_the_board_never_sent(ahead, shown):
+    """They are no acknowledgements: all that waits is sent, and sent again."""
+    board = Board()
+    board.put(0, pack_frame(7, 1, 0, HELLO, FLAG_SEQUENCED, b"x"))
+    for i in range(3):
+        board.put(0, pack_frame(7, 2 + i, 0, ECHO, FLAG_SEQUENCED, b"x"))
+    frames = board.frames(0)
+    for _ in range(shown):
+        next(frames)
+    board.put(0, pack_frame(7, 0, shown + ahead & 0xFFFF, VALUES["ACK"], 0))
+    assert [frame[0] for frame in parsed(frames)] == list(range(1 + shown, 5))
+    assert [frame[0] for frame in parsed(board.frames(0.6))] == [1, 2, 3, 4]
+    board.put(0.6, pack_frame(7, 0, 4, VALUES["ACK"], 0))
+    assert list(board.frames(9)) == []
+
+
+@pytest.mark.parametrize("ahead", [1, WINDOW, 0x8000, 0xFF00])
+def test_acknowledgements_of_what_the_host_never_sent(ahead):
+    world = World()
+    world.link.open(b"")
+    world.link.receive(1)
+    world.to_board.rates["lose"] = 1.0
+    world.link.send(ECHO, b"?")
+    world.to_host.put(pack_frame(world.link.connection, 0, 2 + ahead & 0xFFFF, VALUES["ACK"], 0))
+    world.link.poll()
+    assert world.link.in_flight == 1
+    world.to_board.rates["lose"] = 0.0
+    assert world.link.receive(1) == (BOARD | ECHO, b"?")
+
+
+def test_frames_of_an_old_connection_reach_no_host():
+    world = World()
+    world.link.open(b"")
+    old = world.link.connection
+    world.link.receive(1)
+    world.link.open(b"")
+    world.link.receive(1)
+    for number, ack, type, flags in ((2, 1, BOARD | ECHO, FLAG_SEQUENCED), (2, 9, BOARD | ECHO, FLAG_SEQUENCED | FLAG_GAP), (0, 1, VALUES["ACK"], FLAG_GAP)):
+        world.to_host.put(pack_frame(old, number, ack, type, flags, b"late"))
+    assert world.link.receive(0.1) is None and world.link.counters["dropped"] == 3 and world.link.counters["again"] == 0
+    world.link.send(ECHO, b"now")
+    assert world.link.receive(1) == (BOARD | ECHO, b"now")
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 5])
+def test_a_cut_frame_ends_by_time(pieces):
+    """What follows it is not taken for its rest: the first frame after the pause is heard, on both ends, however many heads wait."""
+    heads = pack_frame(7, 2, 0, ECHO, FLAG_SEQUENCED, bytes(PAYLOAD_MAX))[:16]*pieces
+    board = Board()
+    board.put(0, pack_frame(7, 1, 0, HELLO, FLAG_SEQUENCED, b""))
+    board.put(1, heads)
+    board.put(1.06, pack_frame(7, 2, 0, ECHO, FLAG_SEQUENCED, b"heard"))
+    assert board.received[1:] == [(ECHO, b"heard")]
+    heard  = []
+    parser = Parser(lambda *frame: heard.append(frame[-1]))
+    parser.feed(heads, 1)
+    parser.feed(pack_frame(7, 2, 0, ECHO, FLAG_SEQUENCED, b"heard"), 1.06)
+    assert heard == [b"heard"] and parser.damaged == pieces
 
 
 def test_silence_is_an_error():

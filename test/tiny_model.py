@@ -6,12 +6,28 @@
 
 """Random models in the board's numbers, of any shape, as images that the firmware takes."""
 
+import dataclasses
 import tempfile
 
 from pathlib import Path
 
+import numpy as np
+
 from model.image import read_image, write_image
 from model.micro import SHAPE, micro_model as tiny_model
+from model.quantised import Group
+
+
+def with_int8_body(model, seed=1):
+    """The model with random int8 matrices in its decoder blocks."""
+    random = np.random.default_rng(seed)
+
+    def group(old):
+        rows = len(old.packed)
+        return Group.from_int8([(random.integers(-127, 128, (rows, old.columns)).astype(np.int8), random.uniform(5e-4, 2e-3, rows))])
+
+    return dataclasses.replace(model, layers=[dataclasses.replace(layer, **{name: group(getattr(layer, name))
+        for name in ("qkv", "o", "gate_up", "down")}) for layer in model.layers])
 
 
 def image_bytes(model):
