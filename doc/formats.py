@@ -89,6 +89,7 @@ def document():
         lines += _struct(struct)
     lines += ["## Link", "", "From `host/messages.py`.", "", *_prose(messages),
         *_constants(messages, ("PROTOCOL_VERSION", "PAYLOAD_MAX", "WINDOW", "TOKENS_PER_FRAME", "UPLOAD_CHUNK")),
+        *_table(("protocol version", "what came with it"), messages.PROTOCOL_VERSIONS.items()),
         f"A frame begins with the bytes {bytes_of(messages.FRAME_SYNC.to_bytes(2, 'little'))}.", "",
         *_struct(messages.FRAME), "### Messages", "",
         *_table(("type", "name", "layout"), [(f"{value:#04x}", name, f"`{layout.name}`") for value, name, layout in messages.TYPES])]

@@ -141,6 +141,11 @@ static void forget(struct engine_session *session)
     sampling_reset(&session->sampling);
 }
 
+int engine_busy(const struct engine *engine, uint32_t index)
+{
+    return index < engine->sessions && engine->session[index].work != WORK_NONE;
+}
+
 uint32_t engine_reset(struct engine *engine, uint32_t index)
 {
     if (index >= engine->sessions)

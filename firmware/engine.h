@@ -181,10 +181,13 @@ void engine_stop(struct engine *engine, uint32_t session);
 /* Forgets the session's text, at the next token if it generates. Returns enum engine_error. */
 uint32_t engine_reset(struct engine *engine, uint32_t session);
 
+/* 1 while the session generates. */
+int engine_busy(const struct engine *engine, uint32_t session);
+
 /* Positions in the session's cache. */
 uint32_t engine_position(const struct engine *engine, uint32_t session);
 
-/* float [vocab] of the token just reported; valid until the next call. */
+/* float [vocab] that the TOKEN just reported was chosen by; valid until the next call. */
 const float *engine_logits(const struct engine *engine);
 
 /* Does what can be done now; *event tells what happened. */

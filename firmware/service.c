@@ -7,87 +7,13 @@
 
 #include <string.h>
 
-#include "image.h"
-#include "litetern/formats.h"
-#include "service.h"
+#include "service_private.h"
 
-#define CONTEXT_GOAL  2048         /* Positions that each of several sessions must get. */
-#define PROMPT_BROKEN UINT32_MAX   /* Count of a prompt with a hole in it, or too long. */
-#define EVENT_ROOM    2            /* Messages that must fit before the engine moves: its event, and an answer. */
-
-/* Model -----------------------------------------------------------------------------------------*/
-
-static size_t align(size_t bytes)
-{
-    return (bytes + ENGINE_ALIGNMENT - 1)/ENGINE_ALIGNMENT*ENGINE_ALIGNMENT;
-}
-
-/* Largest number of sessions whose full context fits; at least 1. */
-static uint32_t sessions_for(const struct service *service, size_t arena_bytes)
-{
-    const struct image_header *header = (const struct image_header *)service->config.image;
-    uint32_t context = header->context < CONTEXT_GOAL ? header->context : CONTEXT_GOAL;
-
-    for (uint32_t sessions = SERVICE_SESSIONS_MAX; sessions > 1; sessions--) {
-        size_t needed = engine_arena_bytes(service->config.image, sessions, context, &service->config.pl);
-        if (needed && needed <= arena_bytes)
-            return sessions;
-    }
-    return 1;
-}
-
-/* Notes in the identity why there is no model; NULL: there is one. */
-static void note_problem(struct service *service, const char *text)
-{
-    char *problem = service->config.identity.problem;
-    size_t length = text ? strlen(text) : 0, room = sizeof(service->config.identity.problem) - 1;
-
-    memset(problem, 0, room + 1);
-    if (length)
-        memcpy(problem, text, length < room ? length : room);
-}
-
-/* Checks the image and hands it to the engine. */
-static void load(struct service *service, size_t bytes)
-{
-    struct service_config *config = &service->config;
-    struct message_identity *identity = &config->identity;
-    const struct image_header *header = (const struct image_header *)config->image;
-    uint8_t *arena      = config->image + align(bytes);
-    size_t  arena_bytes = config->image_limit - align(bytes);
-    uint32_t sessions;
-
-    service->ready = service->image_error = service->engine_error = 0;
-    note_problem(service, NULL);
-    identity->image_bytes = identity->image_crc = identity->context = identity->vocab = identity->sessions = 0;
-    memset(identity->name, 0, sizeof(identity->name));
-    service->image_error = image_check(config->image, bytes, config->image_limit, 1);
-    if (service->image_error) {
-        note_problem(service, image_error_text(service->image_error));
-        return;
-    }
-    if (config->arena_bytes > arena_bytes) {
-        arena       = config->arena;
-        arena_bytes = config->arena_bytes;
-    }
-    sessions = sessions_for(service, arena_bytes);
-    service->engine_error = engine_init(service->engine, config->image, bytes, arena, arena_bytes, sessions, &config->pl);
-    if (service->engine_error) {
-        note_problem(service, engine_error_text(service->engine_error));
-        return;
-    }
-    identity->image_bytes = (uint32_t)bytes;
-    identity->image_crc   = header->header_crc;
-    identity->context     = engine_context(service->engine);
-    identity->vocab       = header->vocab;
-    identity->sessions    = sessions;
-    memcpy(identity->name, header->name, sizeof(identity->name));
-    service->ready = 1;
-}
+#define EVENT_ROOM 2               /* Messages that must fit before the engine moves: its event, and an answer. */
 
 /* Answers ---------------------------------------------------------------------------------------*/
 
-static void send_error(struct service *service, uint32_t type, uint32_t session, uint32_t request, uint32_t code, const char *text)
+void service_send_error(struct service *service, uint32_t type, uint32_t session, uint32_t request, uint32_t code, const char *text)
 {
     struct message_error error = {.type = type, .session = session, .request = request, .code = code};
 
@@ -101,114 +27,68 @@ static void send_done(struct service *service, uint32_t type, uint32_t session)
     link_send(&service->link, MESSAGE_DONE, &done, sizeof(done), NULL, 0);
 }
 
-static void send_identity(struct service *service)
+void service_send_identity(struct service *service)
 {
     link_send(&service->link, MESSAGE_IDENTITY, &service->config.identity, sizeof(service->config.identity), NULL, 0);
 }
 
-static void send_upload_status(struct service *service)
-{
-    struct message_upload_status status = {.offset = service->upload_offset};
-
-    link_send(&service->link, MESSAGE_UPLOAD_STATUS, &status, sizeof(status), NULL, 0);
-}
-
 /* Requests --------------------------------------------------------------------------------------*/
 
-/* Ends all generation; until it has ended, no message is taken. */
-static void drain(struct service *service)
+void service_stop_all(struct service *service, uint32_t why)
 {
-    service->logits_left = 0;
+    for (uint32_t i = 0; i < service->config.identity.sessions; i++)
+        engine_stop(service->engine, i);
+    service->drain     = why;
+    service->link.hold = 1;
+}
+
+/* Nothing of the host before reaches the next one: texts, prompts, answers that are due, an upload's beginning. */
+static void forget_host(struct service *service)
+{
+    for (uint32_t i = 0; i < SERVICE_SESSIONS_MAX; i++) {
+        struct service_session *session = &service->sessions[i];
+        session->count = session->broken = session->request = session->flags = session->stops = session->resets = 0;
+    }
+    service->greeted = service->uploading = service->logits_left = 0;
     if (!service->ready)
         return;
     for (uint32_t i = 0; i < service->config.identity.sessions; i++)
-        engine_stop(service->engine, i);
-    service->drain     = 1;
-    service->link.hold = 1;
+        engine_reset(service->engine, i);
+    service_stop_all(service, SERVICE_DRAIN_HELLO);
 }
 
 static void hello(struct service *service, const struct message_hello *message)
 {
-    for (uint32_t i = 0; i < SERVICE_SESSIONS_MAX; i++)
-        service->prompts[i].count = 0;
-    drain(service);
     if (message->version_min > LINK_PROTOCOL_VERSION || message->version_max < LINK_PROTOCOL_VERSION_MIN) {
-        send_error(service, MESSAGE_HELLO, 0, 0, LINK_ERROR_VERSION, "no common protocol version");
+        service_send_error(service, MESSAGE_HELLO, 0, 0, LINK_ERROR_VERSION,
+                           "no common protocol version: firmware and host are of different releases");
         return;
     }
+    service->greeted = 1;
     service->config.identity.version = message->version_max < LINK_PROTOCOL_VERSION ? message->version_max : LINK_PROTOCOL_VERSION;
-    send_identity(service);
-}
-
-static void upload_begin(struct service *service, const struct message_upload_begin *message)
-{
-    if (message->bytes == 0 || message->bytes > service->config.image_limit) {
-        send_error(service, MESSAGE_UPLOAD_BEGIN, 0, 0, LINK_ERROR_UPLOAD, "the image is larger than the board's memory for it");
-        return;
-    }
-    drain(service);
-    if (message->bytes != service->upload_bytes || message->crc != service->upload_crc) {
-        service->upload_bytes  = message->bytes;
-        service->upload_crc    = message->crc;
-        service->upload_offset = 0;
-    }
-    service->uploading = 1;
-    send_upload_status(service);
-}
-
-static void upload_data(struct service *service, uint32_t offset, const uint8_t *data, uint32_t bytes)
-{
-    if (!service->uploading || bytes > service->upload_bytes - service->upload_offset) {
-        send_error(service, MESSAGE_UPLOAD_DATA, 0, 0, LINK_ERROR_UPLOAD, "image bytes that no upload asked for");
-        return;
-    }
-    if (offset != service->upload_offset) {
-        send_upload_status(service);
-        return;
-    }
-    service->ready = 0;
-    memcpy(service->config.image + offset, data, bytes);
-    service->upload_offset += bytes;
-}
-
-static void upload_end(struct service *service)
-{
-    uint32_t bytes;
-
-    if (!service->uploading || service->upload_offset != service->upload_bytes) {
-        send_error(service, MESSAGE_UPLOAD_END, 0, 0, LINK_ERROR_UPLOAD, "the upload is not complete");
-        return;
-    }
-    bytes = service->upload_bytes;
-    service->uploading    = 0;
-    service->upload_bytes = service->upload_offset = 0;
-    load(service, bytes);
-    if (service->ready)
-        send_identity(service);
-    else
-        send_error(service, MESSAGE_UPLOAD_END, 0, 0, service->image_error ? LINK_ERROR_IMAGE : LINK_ERROR_ENGINE,
-                   service->config.identity.problem);
+    service_send_identity(service);
 }
 
 /* What is wrong with a prompt is said once, when GENERATE asks for it. */
 static void take_tokens(struct service *service, const struct message_tokens *message, const uint8_t *tokens, uint32_t count)
 {
-    struct service_prompt *prompt;
+    struct service_session *session;
 
     if (message->session >= SERVICE_SESSIONS_MAX)
         return;
-    prompt = &service->prompts[message->session];
+    session = &service->sessions[message->session];
     if (message->offset == 0)
-        prompt->count = 0;
-    if (message->offset != prompt->count || count > SERVICE_PROMPT_MAX - message->offset) {
-        prompt->count = PROMPT_BROKEN;
+        session->count = session->broken = 0;
+    if (session->broken || message->offset != session->count || count > SERVICE_PROMPT_MAX - session->count) {
+        session->broken = 1;
         return;
     }
-    memcpy(prompt->tokens + message->offset, tokens, count*sizeof(uint32_t));
-    prompt->count += count;
+    memcpy(session->tokens + session->count, tokens, count*sizeof(uint32_t));
+    session->count += count;
 }
 
-static void generate(struct service *service, const struct message_generate *message)
+/* Starts a generation; returns NULL, or why not and a code. The waiting prompt is gone in any case. */
+static const char *begin(struct service *service, const struct message_generate *message, uint32_t *code)
 {
     const struct sampling_settings settings = {
         .temperature        = message->temperature,
@@ -218,32 +98,60 @@ static void generate(struct service *service, const struct message_generate *mes
         .ignore_eos         = message->ignore_eos,
         .seed               = (uint64_t)message->seed_high << 32 | message->seed_low,
     };
-    struct service_prompt *prompt;
-    uint32_t error, count;
+    struct service_session *session = &service->sessions[message->session % SERVICE_SESSIONS_MAX];
+    uint32_t error, count, broken;
 
+    *code = LINK_ERROR_ENGINE;
+    if (message->session >= SERVICE_SESSIONS_MAX)
+        return engine_error_text(ENGINE_ERROR_SESSION);
+    count  = session->count;
+    broken = session->broken;
+    session->count = session->broken = 0;
+    if (service->uploading) {
+        *code = LINK_ERROR_UPLOAD;
+        return "an image is being loaded";
+    }
     if (!service->ready) {
-        send_error(service, MESSAGE_GENERATE, message->session, message->request, LINK_ERROR_MODEL, "no model is loaded");
-        return;
+        *code = LINK_ERROR_MODEL;
+        return "no model is loaded";
     }
-    if (message->session >= service->config.identity.sessions) {
-        send_error(service, MESSAGE_GENERATE, message->session, message->request, LINK_ERROR_ENGINE, engine_error_text(ENGINE_ERROR_SESSION));
-        return;
+    if (message->session >= service->config.identity.sessions)
+        return engine_error_text(ENGINE_ERROR_SESSION);
+    if (broken || count != message->count) {
+        *code = LINK_ERROR_PROMPT;
+        return "tokens of the prompt are missing, or there are too many";
     }
-    prompt = &service->prompts[message->session];
-    count  = prompt->count;
-    prompt->count = 0;
-    if (count != message->count) {
-        send_error(service, MESSAGE_GENERATE, message->session, message->request, LINK_ERROR_PROMPT,
-                   "tokens of the prompt are missing, or there are too many");
-        return;
+    error = engine_generate(service->engine, message->session, session->tokens, count, &settings, message->max_tokens);
+    if (error)
+        return engine_error_text(error);
+    session->request = message->request;
+    session->flags   = message->flags;
+    return NULL;
+}
+
+static void generate(struct service *service, const struct message_generate *message)
+{
+    uint32_t code;
+    const char *problem = begin(service, message, &code);
+
+    if (problem)
+        service_send_error(service, MESSAGE_GENERATE, message->session, message->request, code, problem);
+}
+
+/* STOP or RESET: done when the session is idle. */
+static void end(struct service *service, uint32_t type, uint32_t index)
+{
+    if (!service->ready)
+        service_send_error(service, type, index, 0, LINK_ERROR_MODEL, "no model is loaded");
+    else if (index >= service->config.identity.sessions)
+        service_send_error(service, type, index, 0, LINK_ERROR_ENGINE, engine_error_text(ENGINE_ERROR_SESSION));
+    else if (type == MESSAGE_STOP) {
+        engine_stop(service->engine, index);
+        service->sessions[index].stops++;
+    } else {
+        engine_reset(service->engine, index);
+        service->sessions[index].resets++;
     }
-    error = engine_generate(service->engine, message->session, prompt->tokens, count, &settings, message->max_tokens);
-    if (error) {
-        send_error(service, MESSAGE_GENERATE, message->session, message->request, LINK_ERROR_ENGINE, engine_error_text(error));
-        return;
-    }
-    prompt->request = message->request;
-    prompt->flags   = message->flags;
 }
 
 static void send_stats(struct service *service)
@@ -290,39 +198,35 @@ static void handle(void *context, uint32_t type, const uint8_t *payload, uint32_
         struct message_generate generate;
         struct message_session session;
     } m;
-    uint32_t error;
 
+    if (type == MESSAGE_HELLO)
+        forget_host(service);      /* Whatever else it says. */
     if (!length_is_good(type, bytes)) {
-        send_error(service, type, 0, 0, LINK_ERROR_LENGTH, "message of the wrong length");
+        service_send_error(service, type, 0, 0, LINK_ERROR_LENGTH, "message of the wrong length");
+        return;
+    }
+    if (!service->greeted && type != MESSAGE_HELLO) {
+        service_send_error(service, type, 0, 0, LINK_ERROR_VERSION, "no protocol version was agreed on");
         return;
     }
     memcpy(&m, payload, bytes < sizeof(m) ? bytes : sizeof(m));
     switch (type) {
-    case MESSAGE_HELLO:        hello(service, &m.hello);               break;
-    case MESSAGE_IDENTIFY:     send_identity(service);                 break;
-    case MESSAGE_UPLOAD_BEGIN: upload_begin(service, &m.upload_begin); break;
+    case MESSAGE_HELLO:        hello(service, &m.hello);                       break;
+    case MESSAGE_IDENTIFY:     service_send_identity(service);                 break;
+    case MESSAGE_UPLOAD_BEGIN: service_upload_begin(service, &m.upload_begin); break;
     case MESSAGE_UPLOAD_DATA:
-        upload_data(service, m.upload_data.offset, payload + sizeof(m.upload_data), bytes - (uint32_t)sizeof(m.upload_data));
+        service_upload_data(service, m.upload_data.offset, payload + sizeof(m.upload_data), bytes - (uint32_t)sizeof(m.upload_data));
         break;
-    case MESSAGE_UPLOAD_END:   upload_end(service);                    break;
+    case MESSAGE_UPLOAD_END:   service_upload_end(service);                    break;
     case MESSAGE_TOKENS:
         take_tokens(service, &m.tokens, payload + sizeof(m.tokens), (bytes - (uint32_t)sizeof(m.tokens))/sizeof(uint32_t));
         break;
-    case MESSAGE_GENERATE:     generate(service, &m.generate);         break;
+    case MESSAGE_GENERATE:     generate(service, &m.generate);                 break;
     case MESSAGE_STOP:
-        if (service->ready && m.session.session < service->config.identity.sessions)
-            engine_stop(service->engine, m.session.session);
-        break;
-    case MESSAGE_RESET:
-        error = service->ready ? engine_reset(service->engine, m.session.session) : (uint32_t)ENGINE_OK;
-        if (error)
-            send_error(service, type, m.session.session, 0, LINK_ERROR_ENGINE, engine_error_text(error));
-        else
-            send_done(service, type, m.session.session);
-        break;
-    case MESSAGE_STATS:        send_stats(service);                    break;
+    case MESSAGE_RESET:        end(service, type, m.session.session);          break;
+    case MESSAGE_STATS:        send_stats(service);                            break;
     default:
-        send_error(service, type, 0, 0, LINK_ERROR_TYPE, "unknown message");
+        service_send_error(service, type, 0, 0, LINK_ERROR_TYPE, "unknown message");
     }
 }
 
@@ -330,10 +234,10 @@ static void handle(void *context, uint32_t type, const uint8_t *payload, uint32_
 
 static void send_token(struct service *service, const struct engine_event *event, uint32_t type)
 {
-    const struct service_prompt *prompt = &service->prompts[event->session];
+    const struct service_session *session = &service->sessions[event->session];
     struct message_token token = {
         .session          = event->session,
-        .request          = prompt->request,
+        .request          = session->request,
         .token            = event->token,
         .position         = event->position,
         .prompt_done      = event->prompt_done,
@@ -352,8 +256,8 @@ static void send_token(struct service *service, const struct engine_event *event
 
     service->tokens++;
     link_send(&service->link, type, &token, sizeof(token), NULL, 0);
-    if (prompt->flags & LINK_GENERATE_LOGITS) {
-        service->logits      = (struct message_logits){.session = event->session, .request = prompt->request, .position = event->position};
+    if (type == MESSAGE_TOKEN && session->flags & LINK_GENERATE_LOGITS) {
+        service->logits      = (struct message_logits){.session = event->session, .request = session->request, .position = event->position};
         service->logits_left = service->config.identity.vocab;
     }
 }
@@ -371,7 +275,7 @@ static void send_logits(struct service *service)
 
 static void report(struct service *service, const struct engine_event *event)
 {
-    const struct service_prompt *prompt = &service->prompts[event->session];
+    const struct service_session *session = &service->sessions[event->session];
 
     switch (event->kind) {
     case ENGINE_EVENT_TOKEN:
@@ -381,15 +285,30 @@ static void report(struct service *service, const struct engine_event *event)
         send_token(service, event, MESSAGE_PROMPT);
         break;
     case ENGINE_EVENT_END: {
-        struct message_end end = {.session = event->session, .request = prompt->request, .position = event->position,
+        struct message_end end = {.session = event->session, .request = session->request, .position = event->position,
                                   .generated = event->generated, .end = event->end};
         link_send(&service->link, MESSAGE_END, &end, sizeof(end), NULL, 0);
         break;
     }
     case ENGINE_EVENT_ERROR:
-        send_error(service, MESSAGE_GENERATE, event->session, prompt->request, LINK_ERROR_ENGINE, engine_error_text(event->error));
+        service_send_error(service, MESSAGE_GENERATE, event->session, session->request, LINK_ERROR_ENGINE, engine_error_text(event->error));
         break;
     }
+}
+
+/* Answers one STOP or RESET that has happened; 1 if there was one. */
+static int send_done_due(struct service *service)
+{
+    for (uint32_t i = 0; i < service->config.identity.sessions; i++) {
+        struct service_session *session = &service->sessions[i];
+        uint32_t *due = session->stops ? &session->stops : &session->resets;
+        if (*due == 0 || engine_busy(service->engine, i))
+            continue;
+        send_done(service, session->stops ? MESSAGE_STOP : MESSAGE_RESET, i);
+        --*due;
+        return 1;
+    }
+    return 0;
 }
 
 /* Turns -----------------------------------------------------------------------------------------*/
@@ -410,7 +329,7 @@ void service_init(struct service *service, void *engine, const struct service_co
     service->config.identity.image_limit = (uint32_t)config->image_limit;
     link_init(&service->link, handle, service);
     if (config->image_bytes)
-        load(service, config->image_bytes);
+        service_load(service, config->image_bytes);
 }
 
 /* Uptime from a clock that wraps. */
@@ -430,21 +349,26 @@ int service_poll(struct service *service, uint32_t now_us, const uint8_t *data, 
     link_input(&service->link, now_us, data, bytes);
     if (!service->ready)
         return 0;
-    if (service->drain) {
+    if (service->drain == SERVICE_DRAIN_HELLO) {
         engine_poll(service->engine, &event);
         if (event.kind == ENGINE_EVENT_IDLE)
             service->drain = service->link.hold = 0;
         return 1;
     }
-    if (service->logits_left) {
-        if (link_free(&service->link) >= EVENT_ROOM)
-            send_logits(service);
-        return 1;
-    }
     if (link_free(&service->link) < EVENT_ROOM)
         return 0;
+    if (service->logits_left) {
+        send_logits(service);
+        return 1;
+    }
+    if (send_done_due(service))
+        return 1;
     engine_poll(service->engine, &event);
     report(service, &event);
+    if (event.kind == ENGINE_EVENT_IDLE && service->drain == SERVICE_DRAIN_UPLOAD) {
+        service->drain = service->link.hold = 0;
+        service_send_upload_status(service);
+    }
     return event.kind != ENGINE_EVENT_IDLE;
 }
 

@@ -29,23 +29,35 @@ struct service_config {
     uint32_t (*pl_errors)(void);   /* Lists that failed; may be NULL. */
 };
 
-struct service_prompt {
-    uint32_t count;                /* Tokens that have come. */
+/* What a host has said of a session. */
+struct service_session {
+    uint32_t count;                /* Tokens of the prompt that have come. */
+    uint32_t broken;               /* It has a hole, or is too long. */
     uint32_t request, flags;       /* Of the GENERATE that runs. */
+    uint32_t stops, resets;        /* Requests that are done, and answered, when the session is idle. */
     uint32_t tokens[SERVICE_PROMPT_MAX];
+};
+
+enum service_drain {               /* Why generation ends before anything else happens. */
+    SERVICE_DRAIN_NONE,
+    SERVICE_DRAIN_HELLO,           /* A new host, which shall hear nothing of it. */
+    SERVICE_DRAIN_UPLOAD,          /* Its end is heard; then UPLOAD_BEGIN is answered. */
 };
 
 struct service {
     struct service_config config;
     struct link    link;
     struct engine *engine;
+    uint32_t greeted;              /* The host has said HELLO and speaks our language. */
     uint32_t ready;                /* A model is loaded. */
-    uint32_t drain;                /* Generation ends unheard before anything else happens. */
+    uint32_t drain;                /* enum service_drain. */
     uint32_t image_error, engine_error;
-    uint32_t upload_bytes, upload_crc, upload_offset, uploading;
+    uint32_t upload_bytes, upload_crc, upload_offset;
+    uint32_t uploading;            /* The host that is here has begun it. */
+    uint32_t upload_hole;          /* It knows that a chunk is missing. */
     uint32_t logits_left;          /* Logits of the last event that wait for room. */
     struct message_logits logits;
-    struct service_prompt prompts[SERVICE_SESSIONS_MAX];
+    struct service_session sessions[SERVICE_SESSIONS_MAX];
     uint32_t tokens;
     uint32_t started_us, seconds, seconds_us;
 };

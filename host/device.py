@@ -11,6 +11,7 @@
             print(event.kind, event.token, event.pl_cycles)
 """
 
+import contextlib
 import time
 
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from model.printable import printable
 
 ENDS    = ("", "eos", "length", "context", "stopped")  # enum engine_end.
 ANSWER  = 30.0   # Seconds that a board may take for an answer that is not a token's.
+BACKS   = 100    # An upload goes back so often at most.
 CHECKED = 1e6    # Bytes of an image that the slowest emulated CPU checks in a second.
 
 # Values -------------------------------------------------------------------------------------------
@@ -53,7 +55,7 @@ class Event:
     pl_cycles     : {part: PL cycles from doorbells to last results}; empty where C cores run, which have no cycles.
     pl_bytes      : bytes that the PL read.
     seconds       : time of this token on the board.
-    logits        : float32 [vocab] where asked for, else None.
+    logits        : of kind "token", float32 [vocab] where asked for; else None.
     """
     kind          : str
     token         : int   = None
@@ -98,9 +100,10 @@ class Device:
         self.transport = transport
         self.link      = Link(transport, **options)
         self._request  = 0
+        self._stopping = {}  # STOPs of a session that are not done.
         try:
             self.link.open(_message(HELLO, PROTOCOL_VERSION_MIN, PROTOCOL_VERSION))
-            self.identity = self._expect("IDENTITY", max(self.link.opening, LOADING))
+            self.identity = self._expect("IDENTITY", "HELLO", timeout=max(self.link.opening, LOADING))
         except BaseException:
             self.close()
             raise
@@ -110,29 +113,34 @@ class Device:
     def _send(self, name, payload=b""):
         self.link.send(VALUES[name], payload)
 
-    def _next(self, deadline):
-        """(name, members, rest) of the next message; ERROR becomes LinkError."""
+    def _next(self, deadline, *requests):
+        """(name, members, rest) of the next message; None after the deadline (of time.monotonic). An ERROR that refuses one of `requests`,
+        names of messages, becomes LinkError; GENERATE means the one of the last `generate`."""
         message = self.link.receive(max(deadline - time.monotonic(), 0))
         if message is None:
             return None
         type, payload = message
         if type not in LAYOUTS:
-            return NAMES.get(type, f"type {type}"), {}, payload
+            return f"type {type}", {}, payload
+        name = NAMES[type]
         members, rest = _members(type, payload) if LAYOUTS[type].members else ({}, payload)
-        if NAMES[type] == "ERROR" and members["request"] in (0, self._request):
+        if name in ("DONE", "ERROR") and members["type"] == VALUES["STOP"] and self._stopping.get(members["session"]):
+            self._stopping[members["session"]] -= 1
+        if name == "ERROR" and NAMES.get(members["type"]) in requests and (members["type"] != VALUES["GENERATE"] or
+                members["request"] == self._request):
             error = LinkError(printable(rest.decode("utf-8", "replace")))
             error.members = members
             raise error
-        return NAMES[type], members, rest
+        return name, members, rest
 
-    def _expect(self, name, timeout=ANSWER):
-        """Members of the next message of that name; others are left behind."""
+    def _expect(self, name, *requests, timeout=ANSWER, **members):
+        """Members of the next message `name` with these values; LinkError where one of `requests` is refused. Others are left behind."""
         deadline = time.monotonic() + timeout
         while True:
-            message = self._next(deadline)
+            message = self._next(deadline, *requests)
             if message is None:
                 raise LinkError(f"the board did not answer within {timeout:.0f} s")
-            if message[0] == name:
+            if message[0] == name and all(message[1][member] == value for member, value in members.items()):
                 return message[1]
 
     # Model ----------------------------------------------------------------------------------------
@@ -156,61 +164,109 @@ class Device:
         if self.image_crc == crc and self.identity["image_bytes"] == len(data):
             return
         self._send("UPLOAD_BEGIN", _message(UPLOAD_BEGIN, len(data), crc))
-        offset = self._expect("UPLOAD_STATUS")["offset"]
+        offset = self._expect("UPLOAD_STATUS", "UPLOAD_BEGIN")["offset"]
+        # Until the end the board holds neither the old image nor the new one.
+        self.identity = {**self.identity, **dict.fromkeys(("image_bytes", "image_crc", "context", "vocab", "sessions"), 0), "name": ""}
+        for _ in range(BACKS):
+            offset = self._send_image(data, offset, progress)
+            if offset is None:
+                return
+            if offset > len(data):
+                raise LinkError(f"the board asks for byte {offset} of an image of {len(data)} bytes")
+        raise LinkError(f"the board has lost bytes of the image {BACKS} times")
+
+    def _send_image(self, data, offset, progress):
+        """Sends an image from `offset` on to its end; returns None, or the offset that the board wants to go back to."""
         while offset < len(data):
             chunk = data[offset:offset + UPLOAD_CHUNK]
             self._send("UPLOAD_DATA", _message(UPLOAD_DATA, offset) + chunk)
             offset += len(chunk)
             progress(offset, len(data))
             while self.link.inbox:
-                name, members, _ = self._next(time.monotonic() + ANSWER)
+                name, members, _ = self._next(time.monotonic(), "UPLOAD_DATA")
                 if name == "UPLOAD_STATUS":
-                    offset = members["offset"]
+                    return members["offset"]
         silence, self.link.silence = self.link.silence, max(self.link.silence, LOADING)  # It checks every byte first.
-        self._send("UPLOAD_END")
-        self.identity = self._expect("IDENTITY", LOADING)
-        self.link.silence = silence
+        back, deadline = None, time.monotonic() + LOADING
+        try:
+            self._send("UPLOAD_END")
+            while True:
+                message = self._next(deadline, "UPLOAD_DATA", "UPLOAD_END")
+                if message is None:
+                    raise LinkError(f"the board did not answer within {LOADING:.0f} s")
+                name, members, _ = message
+                if name == "UPLOAD_STATUS":
+                    back = members["offset"]
+                elif name == "IDENTITY":
+                    self.identity = members
+                    return None
+        except LinkError as error:  # Not complete: a chunk on the way to the end was lost.
+            if back is None or getattr(error, "members", {}).get("type") != VALUES["UPLOAD_END"]:
+                raise
+            return back
+        finally:
+            self.link.silence = silence
 
     # Sessions -------------------------------------------------------------------------------------
 
     def reset(self, session=0):
-        """Forgets a session's text."""
+        """Forgets a session's text; what it generates ends, and has ended when this returns."""
         self._send("RESET", _message(SESSION, session))
-        self._expect("DONE")
+        self._expect("DONE", "RESET", type=VALUES["RESET"], session=session)
 
     def stop(self, session=0):
         """Ends the generation at the next token; its last event says "stopped"."""
+        self._stopping[session] = self._stopping.get(session, 0) + 1
         self._send("STOP", _message(SESSION, session))
 
     def generate(self, tokens, sampling=Sampling(), max_tokens=1, session=0, logits=False):
-        """Reads `tokens` behind the session's text and generates; yields an `Event` per token.
+        """Reads `tokens` behind the session's text and generates; yields an `Event` per token. One that is left early is stopped.
 
         sampling : anything with the members of `Sampling`.
-        logits   : events carry them (slow over a serial port).
+        logits   : events of kind "token" carry them (slow over a serial port).
         """
-        self._request += 1
         if not all(0 <= token < 2**32 for token in tokens):
             raise ValueError("tokens: each must be a whole number of 32 bits")
         tokens = np.asarray(tokens, "<u4")
         if self.context and len(tokens) > self.context:
             raise ValueError(f"prompt of {len(tokens)} tokens: the context holds {self.context}")
+        self._settle(session)
+        self._request += 1
         for offset in range(0, len(tokens), TOKENS_PER_FRAME):
             self._send("TOKENS", _message(TOKENS, session, offset) + tokens[offset:offset + TOKENS_PER_FRAME].tobytes())
         seed = int(sampling.seed) & (2**64 - 1)
         self._send("GENERATE", _message(GENERATE, session, self._request, len(tokens), max_tokens, sampling.temperature, sampling.top_k,
             sampling.top_p, sampling.repetition_penalty, seed & 0xFFFFFFFF, seed >> 32, int(getattr(sampling, "ignore_eos", False)),
             GENERATE_LOGITS if logits else 0))
-        yield from self._events(logits)
+        try:
+            yield from self._events(logits)
+        except GeneratorExit:
+            with contextlib.suppress(LinkError, ConnectionError):  # Whoever comes next is told.
+                self.stop(session)
+            raise
 
-    def _events(self, logits):
+    def _settle(self, session):
+        """Waits until the generation that was stopped has ended."""
+        deadline = time.monotonic() + ANSWER
+        while self._stopping.get(session):
+            if self._next(deadline, "STOP") is None:
+                raise LinkError(f"the board did not stop within {ANSWER:.0f} s")
+
+    def _event(self, request):
+        """(name, members, rest) of the next message about a request."""
         while True:
-            message = self._next(time.monotonic() + self.link.silence)
+            message = self._next(time.monotonic() + self.link.silence, "GENERATE")
             if message is None:
                 self._send("STATS")  # It wants an acknowledgement: a board that does not give it has stopped.
-                continue
-            name, members, _ = message
-            if members.get("request") != self._request or name not in ("TOKEN", "PROMPT", "END"):
-                continue
+            elif message[0] in ("TOKEN", "PROMPT", "END", "LOGITS") and message[1]["request"] == request:
+                return message
+
+    def _events(self, logits):
+        request = self._request
+        while True:
+            name, members, _ = self._event(request)
+            if name == "LOGITS":
+                raise LinkError("the board sent logits that nobody asked for")
             end = ENDS[members["end"]] if members["end"] < len(ENDS) else f"end {members['end']}"
             if name == "END":
                 yield Event("end", end=end, position=members["position"], generated=members["generated"])
@@ -218,31 +274,27 @@ class Device:
             cycles = {part: members[f"cycles_{part}"] for part in PARTS}
             event  = Event(name.lower(), members["token"], end, members["position"], members["prompt_done"], members["prompt_tokens"],
                 members["generated"], cycles if any(cycles.values()) else {}, members["pl_bytes"], members["microseconds"]*1e-6)
-            if logits:
-                event.logits = self._logits()
+            if logits and name == "TOKEN":
+                event.logits = self._logits(request)
             yield event
             if end:
                 return
 
-    def _logits(self):
-        logits = np.zeros(self.identity["vocab"], "<f4")
-        while True:
-            message = self._next(time.monotonic() + self.link.silence)
-            if message is None:
-                self._send("STATS")
-                continue
-            name, members, rest = message
-            if name != "LOGITS" or members["request"] != self._request:
-                continue
-            piece = np.frombuffer(rest, "<f4")
-            logits[members["offset"]:members["offset"] + len(piece)] = piece
-            if members["offset"] + len(piece) >= len(logits):
-                return logits
+    def _logits(self, request):
+        """float32 [vocab]: the pieces of LOGITS, in order."""
+        vocab, pieces, count = self.identity["vocab"], [], 0
+        while count < vocab:
+            name, members, rest = self._event(request)
+            if name != "LOGITS" or members["offset"] != count or not rest or len(rest) % 4 or count + len(rest)//4 > vocab:
+                raise LinkError(f"the board sent a {name} of {len(rest)} bytes where logits from {count} on of {vocab} were due")
+            pieces.append(np.frombuffer(rest, "<f4"))
+            count += len(pieces[-1])
+        return np.concatenate(pieces) if pieces else np.zeros(0, "<f4")
 
     def stats(self):
         """Counters of the board: dict of STATS's members."""
         self._send("STATS")
-        return self._expect("STATS_REPLY")
+        return self._expect("STATS_REPLY", "STATS")
 
     # End ------------------------------------------------------------------------------------------
 

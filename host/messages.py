@@ -12,15 +12,24 @@ Frame, on every transport ::
 
 Both ends number the frames that carry a message (flag SEQUENCED) from 1 within a connection, and acknowledge in every frame the last number
 up to which all have come. What is not acknowledged is sent again; what comes twice, early, damaged or from another connection is dropped.
-HELLO opens a connection: it has number 1 and a connection number that the host draws, and it forgets what was under way.
+HELLO opens a connection: it has number 1 and a connection number that the host draws. The board forgets the host before: texts of all
+sessions, prompts that wait, requests without an answer, an upload's beginning (its bytes stay: see UPLOAD_BEGIN).
+
+Every request has one answer, a refusal (ERROR) among them, and DONE means that it has happened: STOP and RESET of a session that generates
+are done behind the event that ends the generation, UPLOAD_BEGIN is answered when every generation has ended. TOKENS and UPLOAD_DATA have
+none of their own: GENERATE and UPLOAD_END, which close them, have it. While a GENERATE runs, another one for its session is refused.
 """
 
 from model.layout import Struct
 
 # Limits -------------------------------------------------------------------------------------------
 
-PROTOCOL_VERSION     = 1       # Messages; frames never change their layout.
-PROTOCOL_VERSION_MIN = 1       # Oldest version that this side speaks, too.
+PROTOCOL_VERSIONS    = {       # Of the messages; frames never change their layout.
+    1 : "the first",
+    2 : "HELLO forgets all sessions; one answer to every request, STOP's is DONE; DONE means done; logits belong to TOKEN alone",
+}
+PROTOCOL_VERSION     = max(PROTOCOL_VERSIONS)
+PROTOCOL_VERSION_MIN = 2       # Oldest version that this side speaks, too.
 FRAME_SYNC           = 0xE79C  # Two bytes that no text holds: console text may stand between frames.
 PAYLOAD_MAX          = 1024    # Bytes. Header, payload and CRC fit a UDP datagram.
 WINDOW               = 8       # Frames that may wait for their acknowledgement.
@@ -65,20 +74,21 @@ IDENTITY = Struct("message_identity", "Board: answers HELLO, UPLOAD_END and IDEN
     ("image_limit",     "u4",  "Longest image that the board can hold."),
     ("image_bytes",     "u4",  "Length of the loaded image; 0: none."),
     ("image_crc",       "u4",  "Its header's CRC-32, which covers the body's: names the image."),
-    ("problem",         "S96", "Why the image that is there was refused, in a line; empty: it was not."),
+    ("problem",         "S96", "Why there is no model although bytes of one came, in a line; empty: none came, or there is one."),
     ("name",            "S64", "Name of the model."),
 ])
-UPLOAD_BEGIN = Struct("message_upload_begin", "Host: an image shall come. Ends all generation. Answer: UPLOAD_STATUS.", [
+UPLOAD_BEGIN = Struct("message_upload_begin", "Host: an image shall come. Ends all generation; until UPLOAD_END or HELLO there is none. Answer: UPLOAD_STATUS.", [
     ("bytes", "u4", "Its length."),
     ("crc",   "u4", "Its header's CRC-32. With the length of an upload that was cut off it goes on there."),
 ])
-UPLOAD_STATUS = Struct("message_upload_status", "Board: where an upload stands.", [
+UPLOAD_STATUS = Struct("message_upload_status", "Board: where an upload stands; the host goes on, or back, to there.", [
     ("offset", "u4", "Bytes that are there; the next chunk starts here."),
 ])
-UPLOAD_DATA = Struct("message_upload_data", "Host: a chunk; the bytes follow. Answer only where it is out of place: UPLOAD_STATUS.", [
+UPLOAD_DATA = Struct("message_upload_data", "Host: a chunk; the bytes follow. The first one replaces the model. UPLOAD_STATUS answers one out of place, once until "
+    "the right one comes.", [
     ("offset", "u4", "Of the first byte."),
 ])
-TOKENS = Struct("message_tokens", "Host: tokens of a prompt; uint32 follow. They wait for GENERATE, which has the answer.", [
+TOKENS = Struct("message_tokens", "Host: tokens of a prompt; uint32 follow. They wait for the session's next GENERATE, which takes them in any case.", [
     ("session", "u4", "Session."),
     ("offset",  "u4", "Number of the first one in the prompt: 0 starts a new prompt."),
 ])
@@ -94,10 +104,10 @@ GENERATE = Struct("message_generate", "Host: reads the waiting prompt and genera
     ("seed_low",           "u4", "Random numbers."),
     ("seed_high",          "u4", "Likewise."),
     ("ignore_eos",         "u4", "1: goes on after the end-of-text token."),
-    ("flags",              "u4", "1: LOGITS after each TOKEN and PROMPT."),
+    ("flags",              "u4", "1: LOGITS after each TOKEN."),
 ])
 GENERATE_LOGITS = 1
-SESSION = Struct("message_session", "Host: STOP or RESET of a session. Answer to RESET: DONE.", [
+SESSION = Struct("message_session", "Host: STOP ends a session's generation at the next token, RESET forgets its text, too. Answer: DONE.", [
     ("session", "u4", "Session."),
 ])
 PARTS = ("qkv", "attention", "o", "gate_up", "down", "head")  # enum engine_part.
@@ -124,7 +134,7 @@ END = Struct("message_end", "Board: generation ended without a new token.", [
 LOGITS = Struct("message_logits", "Board: a piece of the logits of the last token; float32 follow.", [
     ("session",  "u4", "Session."),
     ("request",  "u4", "Of GENERATE."),
-    ("position", "u4", "As in the TOKEN or PROMPT before."),
+    ("position", "u4", "As in the TOKEN before."),
     ("offset",   "u4", "Number of the first one."),
 ])
 STATS = Struct("message_stats", "Board: answers STATS. Counters since the start.", [
@@ -183,7 +193,7 @@ ERRORS = (
     ("version",  "No common protocol version."),
     ("type",     "Unknown message."),
     ("length",   "Message of the wrong length."),
-    ("upload",   "Upload too long, not begun or not complete."),
+    ("upload",   "Upload too long, not begun, not complete, or under way."),
     ("image",    "The image was refused."),
     ("model",    "No model is loaded."),
     ("prompt",   "Prompt too long, or not all of its tokens have come."),
