@@ -21,9 +21,9 @@ size_t engine_bytes(void)
 /* 1 if the memory is aligned and within reach of bus addresses. */
 static int reachable(const struct engine_pl *pl, const void *start, size_t bytes)
 {
-    uint64_t first = (uint64_t)(uintptr_t)start - (uint64_t)pl->memory;
+    uint64_t first = (uint64_t)(uintptr_t)start - (uint64_t)pl->memory, end = (uint64_t)1 << 32;
 
-    return (uintptr_t)start >= pl->memory && (uintptr_t)start % ENGINE_ALIGNMENT == 0 && first + bytes <= (uint64_t)1 << 32;
+    return (uintptr_t)start >= pl->memory && (uintptr_t)start % ENGINE_ALIGNMENT == 0 && bytes <= end && first <= end - bytes;
 }
 
 static void allow(const struct engine *engine, uint32_t range, uintptr_t start, uint64_t bytes)

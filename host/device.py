@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from host.link import LOADING, SILENCE, Link, LinkError
-from host.messages import (GENERATE, GENERATE_LOGITS, HELLO, LAYOUTS, NAMES, PARTS, PROTOCOL_VERSION, PROTOCOL_VERSION_MIN, SESSION, TOKENS,
+from host.messages import (ERRORS, GENERATE, GENERATE_LOGITS, HELLO, LAYOUTS, NAMES, PARTS, PROTOCOL_VERSION, PROTOCOL_VERSION_MIN, SESSION, TOKENS,
     TOKENS_PER_FRAME, UPLOAD_BEGIN, UPLOAD_CHUNK, UPLOAD_DATA, VALUES)
 from host.transport import open_transport
 from model.files import read_bytes
@@ -31,6 +31,8 @@ ENDS    = ("", "eos", "length", "context", "stopped")  # enum engine_end.
 ANSWER  = 30.0   # Seconds that a board may take for an answer that is not a token's.
 BACKS   = 100    # An upload goes back so often at most.
 CHECKED = 1e6    # Bytes of an image that the slowest emulated CPU checks in a second.
+
+NOT_COMPLETE = 1 + [name for name, _ in ERRORS].index("upload")  # enum link_error, of UPLOAD_END.
 
 # Values -------------------------------------------------------------------------------------------
 
@@ -163,21 +165,29 @@ class Device:
             raise ValueError(f"{path}: {len(data)} bytes, the board holds {self.identity['image_limit']}")
         if self.image_crc == crc and self.identity["image_bytes"] == len(data):
             return
-        self._send("UPLOAD_BEGIN", _message(UPLOAD_BEGIN, len(data), crc))
-        offset = self._expect("UPLOAD_STATUS", "UPLOAD_BEGIN")["offset"]
+        offset = self._begin_upload(data, crc)
         # Until the end the board holds neither the old image nor the new one.
         self.identity = {**self.identity, **dict.fromkeys(("image_bytes", "image_crc", "context", "vocab", "sessions"), 0), "name": ""}
         for _ in range(BACKS):
-            offset = self._send_image(data, offset, progress)
-            if offset is None:
+            if self._send_image(data, offset, progress):
                 return
-            if offset > len(data):
-                raise LinkError(f"the board asks for byte {offset} of an image of {len(data)} bytes")
+            offset = self._begin_upload(data, crc)
         raise LinkError(f"the board has lost bytes of the image {BACKS} times")
 
+    def _begin_upload(self, data, crc):
+        """The offset from which on the board wants the image."""
+        self._send("UPLOAD_BEGIN", _message(UPLOAD_BEGIN, len(data), crc))
+        return self._upload_offset(data, self._expect("UPLOAD_STATUS", "UPLOAD_BEGIN"))
+
+    def _upload_offset(self, data, status):
+        if status["offset"] > len(data):
+            raise LinkError(f"the board asks for byte {status['offset']} of an image of {len(data)} bytes")
+        return status["offset"]
+
     def _send_image(self, data, offset, progress):
-        """Sends an image from `offset` on to its end; returns None, or the offset that the board wants to go back to."""
-        while offset < len(data):
+        """Sends an image from `offset` on to its end, and again what the board asks for; False where it misses some all the same."""
+        backs = 0
+        while offset < len(data) and backs < BACKS:
             chunk = data[offset:offset + UPLOAD_CHUNK]
             self._send("UPLOAD_DATA", _message(UPLOAD_DATA, offset) + chunk)
             offset += len(chunk)
@@ -185,27 +195,19 @@ class Device:
             while self.link.inbox:
                 name, members, _ = self._next(time.monotonic(), "UPLOAD_DATA")
                 if name == "UPLOAD_STATUS":
-                    return members["offset"]
+                    offset, backs = self._upload_offset(data, members), backs + 1
         silence, self.link.silence = self.link.silence, max(self.link.silence, LOADING)  # It checks every byte first.
-        back, deadline = None, time.monotonic() + LOADING
         try:
             self._send("UPLOAD_END")
-            while True:
-                message = self._next(deadline, "UPLOAD_DATA", "UPLOAD_END")
-                if message is None:
-                    raise LinkError(f"the board did not answer within {LOADING:.0f} s")
-                name, members, _ = message
-                if name == "UPLOAD_STATUS":
-                    back = members["offset"]
-                elif name == "IDENTITY":
-                    self.identity = members
-                    return None
-        except LinkError as error:  # Not complete: a chunk on the way to the end was lost.
-            if back is None or getattr(error, "members", {}).get("type") != VALUES["UPLOAD_END"]:
+            self.identity = self._expect("IDENTITY", "UPLOAD_DATA", "UPLOAD_END", timeout=LOADING)
+        except LinkError as error:
+            members = getattr(error, "members", {})
+            if (members.get("type"), members.get("code")) != (VALUES["UPLOAD_END"], NOT_COMPLETE):
                 raise
-            return back
+            return False
         finally:
             self.link.silence = silence
+        return True
 
     # Sessions -------------------------------------------------------------------------------------
 

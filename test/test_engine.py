@@ -145,8 +145,11 @@ def test_a_misplaced_memory_of_results_is_refused(host, tiny):
     image, _ = tiny
     engine   = Engine(host, image, results_bytes=4096)
     assert engine.error == OK
+    begin = lambda arena_bytes: host.call("engine_init", engine.engine, engine.image, len(image), engine.arena, np.uint64(arena_bytes), 1, engine.pl)
+    for arena_bytes in (1 << 32, (1 << 64) - 120, (1 << 64) - 1):  # Beyond the bus, in sums that wrap, too.
+        assert begin(arena_bytes) == ERROR_ALIGNMENT
     host.view(engine.pl + 2*host.pointer_bytes, np.uint64, 1)[0] += 32
-    assert host.call("engine_init", engine.engine, engine.image, len(image), engine.arena, engine.arena_bytes, 1, engine.pl) == ERROR_ALIGNMENT
+    assert begin(engine.arena_bytes) == ERROR_ALIGNMENT
 
 
 def test_sampling_with_penalty(c, tiny):
@@ -212,6 +215,22 @@ def test_reset_forgets(host, tiny):
     assert engine.reset() == OK
     assert list(engine.events())[-1].end == END_STOPPED and engine.position() == 0
     expect_tokens(engine, model, TEXT, 3)
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_reset_forgets_what_the_penalty_has_seen(host, tiny, running):
+    """The old text holds just those tokens that the new one would choose."""
+    image, model = tiny
+    penalty = SamplingSettings(repetition_penalty=10.0)
+    likely  = [event.token for event in expect_tokens(Engine(host, image), model, TEXT, 6, penalty)]
+    engine  = Engine(host, image)
+    assert engine.generate(likely, 20 if running else 0, ignore_eos=True, settings=penalty) == OK
+    events  = engine.events()
+    for _ in likely:
+        next(events)
+    assert engine.reset() == OK
+    list(engine.events())
+    expect_tokens(engine, model, TEXT, 6, penalty)
 
 
 def test_stop_ends_at_the_next_token(host, tiny):

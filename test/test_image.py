@@ -8,7 +8,6 @@
 
 import ctypes
 import dataclasses
-import zlib
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ from hypothesis import given, settings, strategies as st
 from model.image import ALIGNMENT, IMAGE_HEADER, IMAGE_LIMIT, LAYER_RECORD, LAYERS_MAX, VERSION, read_header, read_image, write_image
 
 from firmware_builds import BUILDS, firmware_build
-from tiny_model import tiny_image, tiny_model
+from tiny_model import changed, tiny_image, tiny_model
 
 DRAWN = settings(max_examples=60, deadline=None, derandomize=True)
 
@@ -44,21 +43,6 @@ def check(c, image, limit=None, body=True, length=None):
     c.free()
     return c.call("image_check", c.put(bytes(image)), len(image) if length is None else length, len(image) if limit is None else limit,
         body) & 0xFFFFFFFF
-
-
-def changed(image, layer=None, **fields):
-    """The image with fields of the header (or of a layer's record) replaced and CRCs that fit."""
-    data    = bytearray(image)
-    header  = np.frombuffer(data, IMAGE_HEADER.dtype, 1)
-    count   = int(header["layers"][0])
-    records = np.frombuffer(data, LAYER_RECORD.dtype, count, IMAGE_HEADER.size)
-    for name, value in fields.items():
-        (header[0] if layer is None else records[layer])[name] = value
-    header["header_crc"] = 0
-    end = IMAGE_HEADER.size + min(int(header["layers"][0]), LAYERS_MAX)*LAYER_RECORD.size
-    header["body_crc"] = zlib.crc32(bytes(data[end:]))
-    header["header_crc"] = zlib.crc32(bytes(data[:end]))
-    return bytes(data)
 
 
 def refused(image, tmp_path, match):

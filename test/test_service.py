@@ -19,7 +19,7 @@ from model.sampling import Sampler, SamplingSettings
 
 from firmware_builds import firmware_build
 from service_board import IMAGE_LIMIT, RawHost, ServiceBoard
-from tiny_model import tiny_image
+from tiny_model import changed, tiny_image
 
 PROMPT_MAX = 4096
 PROMPT     = [2, 3, 5]
@@ -391,6 +391,19 @@ def test_logits_belong_to_tokens(host, reference):
     assert said == [("PROMPT", 0)]*(len(PROMPT) - 1) + [("TOKEN", 0), ("LOGITS", 4*130)]*2
 
 
+@pytest.mark.parametrize("turns", range(60, 700, 40))
+def test_logits_that_wait_for_room_are_forgotten(board, turns):
+    """The host before acknowledges nothing: its window is full."""
+    first = Host(board)
+    first.hello()
+    first.start(flags=GENERATE_LOGITS)
+    for _ in range(turns):
+        board.turn()
+    second = Host(board, connection=2)
+    second.hello()
+    assert [name for name, _, _ in second.answers(turns=2000)] == ["IDENTITY"]
+
+
 def test_a_message_in_a_drain_is_asked_for(image):
     """As soon as the generation has ended, not after the host's patience."""
     board = make(image, share=200)
@@ -501,18 +514,27 @@ def test_another_image_than_announced(host, image):
     assert host.answers()[0][1]["image_bytes"] == 0
 
 
-@pytest.mark.parametrize("limit", [30720, 30720 + 1, 30720 + 127, 30720 + 128, 30719])
-def test_an_image_as_long_as_its_memory(image, limit, reference):
+@pytest.mark.parametrize("extra, room", [(0, 0), (0, 1), (0, 128), (8, 0), (8, 119), (8, 120), (8, -1), (0, -1)])
+def test_an_image_as_long_as_its_memory(image, extra, room, reference):
     """What is left behind it, in whole lines, may be nothing; it never counts as 2³² bytes."""
-    assert len(image) == 30720
-    host = Host(make(image, image_limit=limit, arena_bytes=1 << 20))
+    longer = changed(image + bytes(extra), image_bytes=len(image) + extra)
+    host   = Host(make(longer, image_limit=len(longer) + room, arena_bytes=1 << 20))
     host.hello()
     identity = host.answers()[0][1]
-    if limit < len(image):
+    if room < 0:
         assert b"too large" in identity["problem"] and not identity["image_bytes"]
         return
     host.start(most=3)
     assert [members["token"] for name, members, _ in host.answers() if name == "TOKEN"] == reference(PROMPT, 3)
+
+
+@pytest.mark.parametrize("state", ["uploading", "half", "complete"])
+def test_no_generation_during_an_upload(host, state):
+    """It would read what the upload replaces, and end with it, unanswered."""
+    STATES[state](host)
+    host.names()
+    host.start()
+    assert host.names() == ["ERROR upload"]
 
 
 def test_without_a_model():

@@ -8,12 +8,13 @@
 
 import dataclasses
 import tempfile
+import zlib
 
 from pathlib import Path
 
 import numpy as np
 
-from model.image import read_image, write_image
+from model.image import IMAGE_HEADER, LAYER_RECORD, LAYERS_MAX, read_image, write_image
 from model.micro import SHAPE, micro_model as tiny_model
 from model.quantised import Group
 
@@ -44,3 +45,18 @@ def tiny_image(seed=1, **shape):
         path = Path(folder)/"tiny.tern"
         write_image(tiny_model(seed, **shape), path)
         return path.read_bytes(), read_image(path)
+
+
+def changed(image, layer=None, **fields):
+    """The image with fields of the header (or of a layer's record) replaced and CRCs that fit."""
+    data    = bytearray(image)
+    header  = np.frombuffer(data, IMAGE_HEADER.dtype, 1)
+    count   = int(header["layers"][0])
+    records = np.frombuffer(data, LAYER_RECORD.dtype, count, IMAGE_HEADER.size)
+    for name, value in fields.items():
+        (header[0] if layer is None else records[layer])[name] = value
+    header["header_crc"] = 0
+    end = IMAGE_HEADER.size + min(int(header["layers"][0]), LAYERS_MAX)*LAYER_RECORD.size
+    header["body_crc"] = zlib.crc32(bytes(data[end:]))
+    header["header_crc"] = zlib.crc32(bytes(data[:end]))
+    return bytes(data)
