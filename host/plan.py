@@ -10,7 +10,7 @@ import numpy as np
 
 from host import console
 from model.head import HEADS, head_bytes
-from model.image import GROUPS, IMAGE_HEADER, IMAGE_LIMIT, LAYER_RECORD, VECTORS, aligned
+from model.image import IMAGE_LIMIT, image_parts
 from model.importers.assemble import model_config
 from model.perplexity import head_name
 from model.quantised import Group, Layer, QuantisedModel
@@ -23,39 +23,16 @@ CONTEXT_MIN = 16       # Positions: a board that holds fewer is of no use.
 # Figures ------------------------------------------------------------------------------------------
 
 
-def image_parts(model):
-    """{part: bytes} of the model's image, before it is written; they sum up to its length."""
-    layers  = [getattr(layer, name) for layer in model.layers for name in GROUPS]
-    vectors = [getattr(layer, name) for layer in model.layers for name in VECTORS]
-    vectors += [group.steps for group in layers if group.steps is not None]
-    vectors += [model.final_norm, model.embedding_steps, model.cosine, model.sine]
-    heads   = []
-    if not model.config.tied and (model.ternary is None or model.ternary.shortlist):
-        heads.append(model.head)
-        vectors.append(model.head_steps)
-    if model.ternary is not None:
-        heads.append(model.ternary.packed)
-        vectors.append(model.ternary.steps)
-    size = lambda tensors: sum(aligned(tensor.nbytes) for tensor in tensors)
-    return {
-        "weights"   : size([group.packed for group in layers]),
-        "embedding" : size([model.embedding]),
-        "head"      : size(heads),
-        "tables"    : size(vectors) + aligned(IMAGE_HEADER.size + LAYER_RECORD.size*model.config.layers),
-        "texts"     : aligned(len(model.tokenizer)) + aligned(len(model.metadata)),
-    }
-
-
 def report(model):
     """What a model takes: a dict of the figures that the packer prints."""
     config   = model.config
-    groups   = [getattr(layer, name) for layer in model.layers for name in GROUPS]
+    head     = (model.ternary.planes, model.ternary.shortlist) if model.ternary else (0, 0)
     position = 2*config.layers*config.kv_width
-    parts    = image_parts(model)
+    parts    = image_parts(config, model.body_format, *head, len(model.tokenizer), len(model.metadata))
     image    = sum(parts.values())
     # The firmware takes the larger of two rooms for KV caches: behind the image, or below it.
     room     = max(IMAGE_LIMIT - image, zynq.HANDOVER_BASE - zynq.ARENA_BASE) - BUFFERS if image <= IMAGE_LIMIT else 0
-    weights  = sum(group.packed.nbytes for group in groups)
+    weights  = config.layers*sum(rows*row_beats(columns, model.body_format)*BEAT_BYTES for rows, columns in config.groups.values())
     return {
         "name"              : model.name,
         "layers"            : config.layers,
@@ -69,7 +46,7 @@ def report(model):
         "context"           : config.context,
         "context_max"       : max(0, min(config.context, ROWS_MAX, room//position)),
         "body"              : "int8" if model.body_format == FORMAT_INT8 else "ternary",
-        "weights"           : sum(len(group.packed)*group.columns for group in groups),
+        "weights"           : config.layers*sum(rows*columns for rows, columns in config.groups.values()),
         "weight_bytes"      : weights,
         "head"              : head_name(model),
         "head_bytes"        : model.head_bytes,
@@ -95,12 +72,9 @@ def outline(shape, weights="ternary"):
     config = model_config(shape)
     array  = lambda dtype, *size: np.broadcast_to(dtype(0), size)
     format = FORMAT_TERNARY if weights == "ternary" else FORMAT_INT8
-    group  = lambda rows, columns: Group(array(np.uint8, rows, row_beats(columns, format)*BEAT_BYTES), columns, (),
-        None if weights == "ternary" else array(np.float32, rows))
-    gains  = {name: array(np.float32, width) for name, width in (("attn_norm", config.hidden), ("o_norm", config.q_width),
-        ("ffn_norm", config.hidden), ("down_norm", config.ffn), ("k_steps", config.kv_heads), ("v_steps", config.kv_heads))}
-    layer  = Layer(qkv=group(config.q_width + 2*config.kv_width, config.hidden), o=group(config.hidden, config.q_width),
-        gate_up=group(2*config.ffn, config.hidden), down=group(config.hidden, config.ffn), **gains)
+    groups = {name: Group(array(np.uint8, rows, row_beats(columns, format)*BEAT_BYTES), columns, (),
+        None if weights == "ternary" else array(np.float32, rows)) for name, (rows, columns) in config.groups.items()}
+    layer  = Layer(**groups, **{name: array(np.float32, length) for name, length in config.vectors.items()})
     table  = array(np.int8, config.vocab, config.hidden), array(np.float32, config.vocab)
     angles = array(np.float32, config.context, config.head_dim//2)
     return QuantisedModel(config, [layer]*config.layers, array(np.float32, config.hidden), *table, *table, angles, angles)

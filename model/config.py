@@ -12,6 +12,7 @@ from model.fields import is_whole
 from model.stream import HEAD_DIM_MAX, MATMUL_HEADER, ROW_WEIGHTS_MAX
 
 ACTIVATIONS = ("silu", "relu2")
+GROUPS      = {"qkv": ("q", "k", "v"), "o": ("o",), "gate_up": ("gate", "up"), "down": ("down",)}  # Matrices that share one x.
 
 # What a file may state, before anything is computed with it. Whether a board can hold that is another question.
 WIDTH_MAX   = 1 << 20
@@ -30,6 +31,25 @@ RANGES      = {
     "norm_eps"   : (1e-9, 1),
     "rope_theta" : (1, 1e12),
 }
+
+# Shapes -------------------------------------------------------------------------------------------
+
+
+def matrix_shapes(shape):
+    """{matrix: (rows, columns)} of a decoder block; `shape` holds fields of ModelConfig, or what a file states in their place."""
+    hidden, ffn       = shape["hidden"], shape["ffn"]
+    q_width, kv_width = shape["heads"]*shape["head_dim"], shape["kv_heads"]*shape["head_dim"]
+    return {"q": (q_width, hidden), "k": (kv_width, hidden), "v": (kv_width, hidden), "o": (hidden, q_width),
+        "gate": (ffn, hidden), "up": (ffn, hidden), "down": (hidden, ffn)}
+
+
+def gain_widths(shape):
+    """{gain: length} of the norms of a decoder block, likewise; without `sub_norms` those before o and down are not there."""
+    shapes = matrix_shapes(shape)
+    gains  = {"attn_norm": "qkv", "o_norm": "o", "ffn_norm": "gate_up", "down_norm": "down"}  # What comes behind them.
+    return {gain: shapes[GROUPS[group][0]][1] for gain, group in gains.items() if shape["sub_norms"] or group in ("qkv", "gate_up")}
+
+# Config -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -89,3 +109,19 @@ class ModelConfig:
     @property
     def kv_width(self):
         return self.kv_heads*self.head_dim
+
+    @property
+    def matrices(self):
+        """{matrix: (rows, columns)} of a block, in the order of the groups."""
+        return matrix_shapes(vars(self))
+
+    @property
+    def groups(self):
+        """{group: (rows, columns)} of a block: the rows of its matrices one after another."""
+        shapes = self.matrices
+        return {group: (sum(shapes[name][0] for name in names), shapes[names[0]][1]) for group, names in GROUPS.items()}
+
+    @property
+    def vectors(self):
+        """{vector: length} of a block that are float32 whatever its weights: gains (1 where a norm is not there), steps of the KV cache."""
+        return gain_widths(vars(self) | {"sub_norms": True}) | {"k_steps": self.kv_heads, "v_steps": self.kv_heads}

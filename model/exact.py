@@ -10,6 +10,7 @@ import numpy as np
 
 from model import ops
 from model.circuits import EXP_ENTRIES, reduce_rows
+from model.config import GROUPS
 from model.head import FLOOR, plane_inputs
 from model.stream import FORMAT_INT8, REDUCE_TOPK, SHIFT_MAX, SHIFT_STEP
 from model.trits import unpack_ternary
@@ -79,7 +80,7 @@ class ExactModel:
         self._mantissa_max = p.mantissa_max
         # float64 products of the integers are exact and use the fast matrix routines.
         self._groups = [{name: (getattr(layer, name).unpack().astype(np.float32).T, getattr(layer, name).scales())
-            for name in ("qkv", "o", "gate_up", "down")} for layer in model.layers]
+            for name in GROUPS} for layer in model.layers]
         self._body   = 127 if model.body_format == FORMAT_INT8 else 1  # Largest weight.
         self.head    = ExactHead(model)
         self._k_factors = [ops.k_factor(layer.k_steps, config.head_dim, p.steps_per_nat) for layer in model.layers]

@@ -24,7 +24,7 @@ import numpy as np
 
 from model import ops
 from model.circuits import ATTENTION_LIMITS, AttentionParameters
-from model.config import ACTIVATIONS, CONTEXT_MAX, LAYERS_MAX, VOCAB_MAX, ModelConfig
+from model.config import ACTIVATIONS, CONTEXT_MAX, GROUPS, LAYERS_MAX, VOCAB_MAX, ModelConfig
 from model.files import parse_json, read_bytes
 from model.head import PLANES_MAX
 from model.layout import Struct
@@ -119,8 +119,36 @@ LAYER_RECORD = Struct("image_layer", "One decoder block.", [
 
 STRUCTS = (IMAGE_HEADER, LAYER_RECORD)
 
-GROUPS = {"qkv": ("q", "k", "v"), "o": ("o",), "gate_up": ("gate", "up"), "down": ("down",)}
-VECTORS = ("attn_norm", "o_norm", "ffn_norm", "down_norm", "k_steps", "v_steps")
+# Size ---------------------------------------------------------------------------------------------
+
+
+def aligned(offset):
+    """The next multiple of `ALIGNMENT`."""
+    return -(-offset//ALIGNMENT)*ALIGNMENT
+
+
+def image_parts(config, body=FORMAT_TERNARY, planes=0, shortlist=0, tokenizer_bytes=0, metadata_bytes=len(QuantisedModel.metadata)):
+    """{part: bytes} of the image of a ModelConfig, before there is one; they sum up to its length.
+
+    body              : weight format of the groups.
+    planes, shortlist : of the head (model/head.py); 0 planes: int8 rows.
+    """
+    size   = lambda *lengths: sum(map(aligned, lengths))
+    groups = config.groups.values()
+    table  = config.vocab*config.hidden
+    heads  = [table]*(not config.tied and (shortlist > 0 or not planes))
+    if planes:
+        heads.append(config.vocab*row_beats(planes*config.hidden)*BEAT_BYTES)
+    layer  = [4*length for length in config.vectors.values()] + [4*rows for rows, _ in groups]*(body == FORMAT_INT8)
+    steps  = [4*config.vocab]*(1 + len(heads))
+    angles = 4*config.context*(config.head_dim//2)
+    return {
+        "weights"   : config.layers*size(*(rows*row_beats(columns, body)*BEAT_BYTES for rows, columns in groups)),
+        "embedding" : size(table),
+        "head"      : size(*heads),
+        "tables"    : config.layers*size(*layer) + size(IMAGE_HEADER.size + config.layers*LAYER_RECORD.size, 4*config.hidden, angles, angles, *steps),
+        "texts"     : size(tokenizer_bytes, metadata_bytes),
+    }
 
 # Checks -------------------------------------------------------------------------------------------
 #
@@ -181,11 +209,6 @@ class _Tensors:
 # Write --------------------------------------------------------------------------------------------
 
 
-def aligned(offset):
-    """The next multiple of `ALIGNMENT`."""
-    return -(-offset//ALIGNMENT)*ALIGNMENT
-
-
 class _Body:
     """Tensors placed one after another behind the records."""
     def __init__(self, start, where):
@@ -229,7 +252,7 @@ def write_image(model, path):
                 record[f"{matrix}_scale"] = scale
             if group.steps is not None:
                 record[f"{name}_steps"] = own(f"{name}_steps", group.steps)
-        for name in VECTORS:
+        for name in config.vectors:
             record[name] = own(name, getattr(layer, name))
     header["final_norm"] = body.put(model.final_norm, "final_norm")
     header["embedding"]  = header["head"] = body.put(model.embedding)
@@ -308,24 +331,19 @@ def read_image(path):
     _check_shape(h, config, path)
     _check_floats("norm_eps", h["norm_eps"], path)
     take   = _Tensors(data, IMAGE_HEADER.size + records.nbytes, path)
-    widths = {"attn_norm": config.hidden, "o_norm": config.q_width, "ffn_norm": config.hidden, "down_norm": config.ffn,
-        "k_steps": config.kv_heads, "v_steps": config.kv_heads}
-    rows   = {"q": config.q_width, "k": config.kv_width, "v": config.kv_width, "o": config.hidden, "gate": config.ffn, "up": config.ffn,
-        "down": config.hidden}
-    columns = {"qkv": config.hidden, "o": config.q_width, "gate_up": config.hidden, "down": config.ffn}
     layers = []
     for number, record in enumerate(records):
         r     = {name: record[name].item() for name in record.dtype.names}
         own   = lambda name, *kind: take(f"layer {number} {name}", r[name], *kind)
-        parts = {name: own(name, "<f4", width) for name, width in widths.items()}
-        for name, matrices in GROUPS.items():
+        parts = {name: own(name, "<f4", width) for name, width in config.vectors.items()}
+        for name, (count, columns) in config.groups.items():
+            matrices = GROUPS[name]
             for matrix in matrices:
                 _check_floats(f"layer {number} {matrix}_scale", r[f"{matrix}_scale"], path)
-            sections    = tuple((rows[matrix], record[f"{matrix}_scale"]) for matrix in matrices)
-            count       = sum(count for count, _ in sections)
-            packed      = own(name, np.uint8, count, row_beats(columns[name], h["body_format"])*BEAT_BYTES)
-            parts[name] = (Group(packed, columns[name], sections) if h["body_format"] == FORMAT_TERNARY else
-                Group(packed, columns[name], (), own(f"{name}_steps", "<f4", count)))
+            sections    = tuple((config.matrices[matrix][0], record[f"{matrix}_scale"]) for matrix in matrices)
+            packed      = own(name, np.uint8, count, row_beats(columns, h["body_format"])*BEAT_BYTES)
+            parts[name] = (Group(packed, columns, sections) if h["body_format"] == FORMAT_TERNARY else
+                Group(packed, columns, (), own(f"{name}_steps", "<f4", count)))
         layers.append(Layer(**parts))
     own   = lambda name, *kind: take(name, h[name], *kind)
     table = (config.vocab, config.hidden)

@@ -6,10 +6,12 @@
 
 """Random models in the board's numbers, of any shape and too small to say anything: for tests and simulations."""
 
+from dataclasses import fields
+
 import numpy as np
 
 from model import ops
-from model.config import ModelConfig
+from model.config import GROUPS, ModelConfig
 from model.quantised import Group, Layer, QuantisedModel, absmax_rows
 
 # Micro model --------------------------------------------------------------------------------------
@@ -22,24 +24,17 @@ def micro_model(seed=1, **shape):
     config = ModelConfig(**(SHAPE | shape))
     random = np.random.default_rng(seed)
 
-    def group(columns, *rows):
-        return Group.from_matrices([(random.integers(-1, 2, (count, columns)).astype(np.int8), random.uniform(0.02, 0.2)) for count in rows])
-
     def vector(width, low=0.5, high=1.5):
         return random.uniform(low, high, width).astype(np.float32)
 
-    layers = [Layer(
-        attn_norm = vector(config.hidden),
-        qkv       = group(config.hidden, config.q_width, config.kv_width, config.kv_width),
-        o_norm    = vector(config.q_width),
-        o         = group(config.q_width, config.hidden),
-        ffn_norm  = vector(config.hidden),
-        gate_up   = group(config.hidden, config.ffn, config.ffn),
-        down_norm = vector(config.ffn),
-        down      = group(config.ffn, config.hidden),
-        k_steps   = vector(config.kv_heads, 0.005, 0.05),
-        v_steps   = vector(config.kv_heads, 0.005, 0.05),
-    ) for _ in range(config.layers)]
+    def member(name):
+        if name in GROUPS:
+            return Group.from_matrices([(random.integers(-1, 2, config.matrices[matrix]).astype(np.int8), random.uniform(0.02, 0.2))
+                for matrix in GROUPS[name]])
+        return vector(config.vectors[name], *((0.005, 0.05) if name.endswith("steps") else ()))
+
+    # In the order of Layer's members: a seed means the same weights for ever.
+    layers       = [Layer(**{field.name: member(field.name) for field in fields(Layer)}) for _ in range(config.layers)]
     table        = lambda: absmax_rows(random.normal(0, 0.3, (config.vocab, config.hidden)).astype(np.float32))
     embedding    = table()
     head         = embedding if config.tied else table()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from model import ops
-from model.config import ModelConfig
+from model.config import GROUPS, ModelConfig
 from model.circuits import ATTENTION, AttentionParameters
 from model.stream import BEAT_BYTES, FORMAT_INT8, FORMAT_TERNARY, row_beats
 from model.trits import pack_ternary, unpack_ternary
@@ -168,19 +168,9 @@ def quantise_checkpoint(checkpoint, k_steps=None, v_steps=None):
     gain   = lambda tensor: ops.flush(np.asarray(tensor, dtype=np.float32))
     layers = []
     for index, layer in enumerate(checkpoint.layers):
-        ones = lambda width: np.ones(width, np.float32)
-        layers.append(Layer(
-            attn_norm = gain(layer["attn_norm"]),
-            qkv       = group([layer["q"], layer["k"], layer["v"]]),
-            o_norm    = gain(layer.get("o_norm", ones(config.q_width))),
-            o         = group([layer["o"]]),
-            ffn_norm  = gain(layer["ffn_norm"]),
-            gate_up   = group([layer["gate"], layer["up"]]),
-            down_norm = gain(layer.get("down_norm", ones(config.ffn))),
-            down      = group([layer["down"]]),
-            k_steps   = steps[0][index],
-            v_steps   = steps[1][index],
-        ))
+        given = {"k_steps": steps[0][index], "v_steps": steps[1][index]}
+        gains = {name: gain(layer.get(name, np.ones(width, np.float32))) for name, width in config.vectors.items() if name not in given}
+        layers.append(Layer(**{name: group([layer[matrix] for matrix in matrices]) for name, matrices in GROUPS.items()}, **gains, **given))
     embedding, embedding_steps = absmax_rows(checkpoint.embedding)
     head, head_steps           = (embedding, embedding_steps) if config.tied else absmax_rows(checkpoint.head)
     cosine, sine               = ops.rope_tables(config.context, config.head_dim, config.rope_theta)

@@ -26,12 +26,12 @@ from model.circuits import ATTENTION, AttentionParameters
 from model.config import ModelConfig
 from model.exact import ExactModel
 from model.head import HEADS, PLANES, shortlist_of, with_head
-from model.image import read_image, write_image
+from model.image import image_parts, read_image, write_image
 from model.importers import load_checkpoint
 from model.micro import micro_model
 from model.quantised import QuantisedModel, quantise_checkpoint
 from model.shapes import SHAPES
-from model.stream import BEAT_BYTES, FORMAT_INT8, FORMAT_TERNARY, TERNARY_PER_BEAT, TOPK_MAX, row_beats
+from model.stream import FORMAT_INT8, FORMAT_TERNARY, TERNARY_PER_BEAT, TOPK_MAX
 from soc.accelerator import FORMATS, AcceleratorConfig
 from soc.boards import Board, find_board
 
@@ -110,7 +110,7 @@ def size(config, board, batch=1, formats=tuple(FORMATS), context=None, head=Head
     context = min(context or CONTEXT_MAX, config.context)
     if context > CONTEXTS[-1]:
         raise ValueError(f"context {context}: the attention core holds at most {CONTEXTS[-1]} positions")
-    longest = max(config.hidden*max(1, head.planes), config.ffn, config.q_width)
+    longest = max(config.hidden*head.planes, *(columns for _, columns in config.groups.values()))
     return AcceleratorConfig(
         ports           = len(board.ports),
         vectors_max     = batch,
@@ -124,18 +124,6 @@ def size(config, board, batch=1, formats=tuple(FORMATS), context=None, head=Head
         clock_hz        = board.clock_hz,
     )
 
-
-def image_bytes(config, body=FORMAT_TERNARY, head=Head("int8")):
-    """Bytes that a packed model takes of the board's memory, about: weights, embedding (and head, where it is its own), tables."""
-    groups = config.layers*sum(rows*row_beats(columns, body)*BEAT_BYTES for rows, columns in (
-        (config.q_width + 2*config.kv_width, config.hidden),
-        (config.hidden,                      config.q_width),
-        (2*config.ffn,                       config.hidden),
-        (config.hidden,                      config.ffn),
-    ))
-    tables = 1 if config.tied or head.kind == "ternary" else 2
-    planes = config.vocab*row_beats(head.planes*config.hidden)*BEAT_BYTES if head.planes else 0
-    return groups + tables*config.vocab*(config.hidden + 4) + planes + 4*config.context*config.head_dim
 
 # Trace --------------------------------------------------------------------------------------------
 
@@ -316,7 +304,7 @@ def convert(model, board="pynqz1", strategy="streamed", batch=1, formats=tuple(F
     if missing:
         raise ValueError(f"formats {', '.join(formats)}: {source.name} needs {', '.join(sorted(missing))} too "
             f"({'int8' if source.body == FORMAT_INT8 else 'ternary'} matrices, {shape.kind} head)")
-    needed = image_bytes(config, source.body, shape)
+    needed = sum(image_parts(config, source.body, shape.planes, shape.shortlist).values())  # Whatever its tokenizer takes.
     if needed > board.image_bytes:
         raise ValueError(f"{source.name}: {needed >> 20} MiB of weights and tables; {board.title} has room for "
             f"{board.image_bytes >> 20} MiB")

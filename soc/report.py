@@ -71,10 +71,7 @@ def matmul_work(design):
         tables.append(("shortlist", head.shortlist, c.hidden, FORMAT_INT8, 1))
     works = []
     for name, rows, columns, format, times in (
-        ("qkv",     c.q_width + 2*c.kv_width, c.hidden,  design.body, c.layers),
-        ("o",       c.hidden,                 c.q_width, design.body, c.layers),
-        ("gate_up", 2*c.ffn,                  c.hidden,  design.body, c.layers),
-        ("down",    c.hidden,                 c.ffn,     design.body, c.layers),
+        *((group, *shape, design.body, c.layers) for group, shape in c.groups.items()),
         *tables,
     ):
         vectors = a.vectors_max if format == FORMAT_TERNARY else min(a.vectors_max, INT8_VECTORS_MAX)

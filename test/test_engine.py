@@ -14,6 +14,7 @@ import pytest
 from dataclasses import replace
 
 from model.circuits import ATTENTION, AttentionParameters
+from model.config import GROUPS
 from model.exact import ExactModel
 from model.head import with_head
 from model.sampling import Sampler, SamplingSettings
@@ -166,7 +167,7 @@ def test_events_tell_progress_and_bytes(host, tiny):
     assert [event.kind for event in events] == [PROMPT]*5 + [TOKEN]*2
     assert [event.prompt_done for event in events] == [1, 2, 3, 4, 5, 6, 6] and {event.prompt_tokens for event in events} == {6}
     assert [event.position for event in events] == [1, 2, 3, 4, 5, 6, 7] and [event.generated for event in events] == [0]*5 + [1, 2]
-    packed  = sum(getattr(layer, name).packed.size for layer in model.layers for name in ("qkv", "o", "gate_up", "down"))
+    packed  = sum(getattr(layer, name).packed.size for layer in model.layers for name in GROUPS)
     kv      = 2*config.layers*config.kv_width
     without = config.vocab*config.hidden
     # Besides weights and KV: x, queries and headers, less than a tenth of them.

@@ -21,7 +21,7 @@ import pytest
 
 from firmware.build import load_host_library
 from soc.boards import BOARDS, find_board
-from soc.generator import convert, image_bytes, size
+from soc.generator import convert, size
 from soc.report import CONTEXTS, Report, attention_work, estimate, matmul_work, report, simulate
 from soc.virtual.engine import FUNCTIONS, _PL
 from soc.virtual.workload import Arena, Group, Head
@@ -86,12 +86,6 @@ def test_refusals(arguments, message):
 def test_model_that_does_not_fit():
     with pytest.raises(ValueError, match=r"random weights: \d+ MiB of weights and tables; Digilent PYNQ-Z1 has room for 384 MiB"):
         convert(dataclasses.replace(LARGE, layers=100))
-
-
-def test_bytes_of_an_image(tmp_path):
-    model = tiny_model(**dataclasses.asdict(dataclasses.replace(LARGE, layers=1, vocab=400, context=64)))
-    write_image(model, tmp_path/"m.tern")
-    assert image_bytes(model.config) == pytest.approx((tmp_path/"m.tern").stat().st_size, rel=0.02)
 
 # Simulation ---------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from equal_bits import board_logits, first_difference, numpy_logits
 from firmware_builds import BUILDS, firmware_build
 from firmware_engine import ERROR_PL, ERROR_SHORTLIST, OK, TOKEN, Engine
 from host.device import Device
+from model.config import GROUPS
 from model.exact import ExactModel
 from model.head import FLOOR, plane_inputs, shortlist_of, ternary_planes, with_head
 from model.image import HEAD_HYBRID, HEAD_INT8, HEAD_TERNARY, read_header, read_image, write_image
@@ -159,7 +160,7 @@ def test_image_keeps_the_body(tmp_path, model):
     again = read_image(tmp_path/"m.tern")
     assert again.body_format == FORMAT_INT8 and read_header((tmp_path/"m.tern").read_bytes())[0]["body_format"] == FORMAT_INT8
     for one, other in zip(again.layers, model.layers):
-        for name in ("qkv", "o", "gate_up", "down"):
+        for name in GROUPS:
             np.testing.assert_array_equal(getattr(one, name).unpack(), getattr(other, name).unpack())
             np.testing.assert_array_equal(getattr(one, name).scales(), getattr(other, name).scales())
 

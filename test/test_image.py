@@ -14,10 +14,16 @@ import pytest
 
 from hypothesis import given, settings, strategies as st
 
-from model.image import ALIGNMENT, IMAGE_HEADER, IMAGE_LIMIT, LAYER_RECORD, LAYERS_MAX, VERSION, read_header, read_image, write_image
+from model.config import GROUPS
+from model.head import with_head
+from model.image import (
+    ALIGNMENT, IMAGE_HEADER, IMAGE_LIMIT, LAYER_RECORD, LAYERS_MAX, VERSION, image_parts, read_header, read_image, write_image,
+)
+from model.shapes import SHAPES as PUBLISHED
+from model.stream import FORMAT_INT8, FORMAT_TERNARY
 
 from firmware_builds import BUILDS, firmware_build
-from tiny_model import changed, tiny_image, tiny_model
+from tiny_model import changed, tiny_image, tiny_model, with_int8_body
 
 DRAWN = settings(max_examples=60, deadline=None, derandomize=True)
 
@@ -65,11 +71,32 @@ def test_read_gives_what_was_written(tmp_path):
     for name in ("embedding", "embedding_steps", "head", "head_steps", "final_norm", "cosine", "sine"):
         np.testing.assert_array_equal(getattr(again, name), getattr(model, name))
     for one, other in zip(again.layers, model.layers):
-        for name in ("attn_norm", "o_norm", "ffn_norm", "down_norm", "k_steps", "v_steps"):
+        for name in model.config.vectors:
             np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
-        for name in ("qkv", "o", "gate_up", "down"):
+        for name in GROUPS:
             np.testing.assert_array_equal(getattr(one, name).unpack(), getattr(other, name).unpack())
             assert getattr(one, name).sections == getattr(other, name).sections
+
+
+@pytest.mark.parametrize("head", [(), ("ternary", 1), ("ternary", 3), ("hybrid", 2, 9)])
+@pytest.mark.parametrize("shape", [{}, {"tied": False, "kv_heads": 4, "context": 7}, {"vocab": 33, "layers": 1, "ffn": 8}])
+@pytest.mark.parametrize("body", [FORMAT_TERNARY, FORMAT_INT8])
+def test_size_is_known_before_there_is_an_image(tmp_path, shape, head, body):
+    """To the byte, of every format; the packer, the generator and the importers ask this one function."""
+    model = tiny_model(**shape)
+    if body == FORMAT_INT8:
+        model = with_int8_body(model)
+    model = dataclasses.replace(with_head(model, *head) if head else model, tokenizer=b"{}"*100, metadata=b'{"notes": []}')
+    parts = image_parts(model.config, body, *(head[1:] + (0,))[:2] if head else (), tokenizer_bytes=200, metadata_bytes=13)
+    assert write_image(model, tmp_path/"m.tern") == sum(parts.values()) == (tmp_path/"m.tern").stat().st_size
+
+
+def test_shapes_of_published_models():
+    """Counted by hand: q, k, v, o, gate, up, down of bitnet_b1_58-large; SmolLM2's nine query heads share three KV heads."""
+    large, small = PUBLISHED["bitnet_b1_58-large"], PUBLISHED["SmolLM2-135M"]
+    assert large.groups == {"qkv": (4608, 1536), "o": (1536, 1536), "gate_up": (8192, 1536), "down": (1536, 4096)}
+    assert small.groups == {"qkv": (960, 576), "o": (576, 576), "gate_up": (3072, 576), "down": (576, 1536)}
+    assert small.vectors == {"attn_norm": 576, "o_norm": 576, "ffn_norm": 576, "down_norm": 1536, "k_steps": 3, "v_steps": 3}
 
 
 def test_a_failed_write_leaves_the_old_image(tmp_path, monkeypatch):

@@ -18,6 +18,7 @@ from tokenizers import Tokenizer, models
 
 from host import pack as packer, plan
 from model import calibrate, image
+from model.config import GROUPS
 from model.environment import ROOT
 from model.image import HEAD_HYBRID, HEAD_INT8, HEAD_TERNARY, read_header, read_image
 from model.importers import load_checkpoint
@@ -66,7 +67,7 @@ def test_image_holds_the_checkpoint(checkpoint, tmp_path):
         np.testing.assert_array_equal(layer.qkv.packed, other.qkv.packed)
         np.testing.assert_array_equal(layer.k_steps, other.k_steps)
     assert figures["image_bytes"] == (tmp_path/"m.tern").stat().st_size
-    assert figures["weight_bytes"] == sum(getattr(layer, name).packed.nbytes for layer in model.layers for name in image.GROUPS)
+    assert figures["weight_bytes"] == sum(getattr(layer, name).packed.nbytes for layer in model.layers for name in GROUPS)
     assert figures["kv_position_bytes"] == 2*2*32  # K and V, layers, KV width.
     assert figures["context_max"] == 64
 
@@ -212,7 +213,7 @@ def test_too_large_checkpoints_are_refused_with_the_plan(tmp_path, checkpoint):
     (checkpoint/"config.json").write_text(json.dumps(config | {"hidden_size": 2560, "intermediate_size": 6912, "num_hidden_layers": 30,
         "num_attention_heads": 20, "num_key_value_heads": 5, "vocab_size": 128256}))
     status, _, err = pack(checkpoint, "-o", tmp_path/"m.tern")
-    assert status == 1 and "together 711 MiB" in err.splitlines()[-1]
+    assert status == 1 and "together 713 MiB" in err.splitlines()[-1]
     assert [line.split("  ")[1] for line in err.splitlines()[2:-1]] == ["ternary weights", "int8 embedding", "norms, steps, angles",
         "tokenizer, template", "image", "KV cache", "buffers", "room for both"]
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from model.config import GROUPS
 from model.image import IMAGE_HEADER, LAYER_RECORD, LAYERS_MAX, read_image, write_image
 from model.micro import SHAPE, micro_model as tiny_model
 from model.quantised import Group
@@ -28,7 +29,7 @@ def with_int8_body(model, seed=1):
         return Group.from_int8([(random.integers(-127, 128, (rows, old.columns)).astype(np.int8), random.uniform(5e-4, 2e-3, rows))])
 
     return dataclasses.replace(model, layers=[dataclasses.replace(layer, **{name: group(getattr(layer, name))
-        for name in ("qkv", "o", "gate_up", "down")}) for layer in model.layers])
+        for name in GROUPS}) for layer in model.layers])
 
 
 def image_bytes(model):

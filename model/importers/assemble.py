@@ -19,30 +19,14 @@ Each is asked once, in the order in which a token needs them, so that a checkpoi
 import numpy as np
 
 from model.checkpoint import Checkpoint
-from model.config import ModelConfig
-from model.image import IMAGE_LIMIT
+from model.config import ModelConfig, gain_widths, matrix_shapes
+from model.image import IMAGE_LIMIT, image_parts
 from model.importers import vocabulary
-from model.stream import BEAT_BYTES, INT8_PER_BEAT, TERNARY_PER_BEAT
+from model.stream import FORMAT_INT8, FORMAT_TERNARY
 
 GRANULE = 8  # Widths are multiples of it (model.config).
 
 # Shape --------------------------------------------------------------------------------------------
-
-
-def matrix_shapes(shape):
-    """{key: (rows, columns)} of the matrices of a block; `shape` holds the fields of ModelConfig as the file states them."""
-    hidden, ffn = shape["hidden"], shape["ffn"]
-    q_width, kv_width = shape["heads"]*shape["head_dim"], shape["kv_heads"]*shape["head_dim"]
-    return {"q": (q_width, hidden), "k": (kv_width, hidden), "v": (kv_width, hidden), "o": (hidden, q_width),
-        "gate": (ffn, hidden), "up": (ffn, hidden), "down": (hidden, ffn)}
-
-
-def gain_widths(shape):
-    """{key: length} of the norm gains of a block."""
-    widths = {"attn_norm": shape["hidden"], "ffn_norm": shape["hidden"]}
-    if shape["sub_norms"]:
-        widths |= {"o_norm": shape["heads"]*shape["head_dim"], "down_norm": shape["ffn"]}
-    return widths
 
 
 class TooLarge(ValueError):
@@ -54,15 +38,14 @@ class TooLarge(ValueError):
 
 def check_fits(shape, weights, name):
     """TooLarge with the arithmetic where the board cannot hold the image, whatever the context."""
-    per_beat = TERNARY_PER_BEAT if weights == "ternary" else INT8_PER_BEAT
-    body     = shape["layers"]*sum(rows*-(-columns//per_beat)*BEAT_BYTES for rows, columns in matrix_shapes(shape).values())
-    table    = shape["vocab"]*shape["hidden"]
-    tables   = table if shape["tied"] else 2*table
-    if body + tables > IMAGE_LIMIT:
+    parts = image_parts(model_config(shape), FORMAT_TERNARY if weights == "ternary" else FORMAT_INT8)
+    total = sum(parts.values())
+    if total > IMAGE_LIMIT:
         mib = lambda size: f"{size/2**20:,.0f} MiB"
-        raise TooLarge(f"{name} does not fit: {shape['layers']} layers take {mib(body)} of {weights} weights, int8 "
+        raise TooLarge(f"{name} does not fit: {shape['layers']} layers take {mib(parts['weights'])} of {weights} weights, int8 "
             f"{'embedding (also the head)' if shape['tied'] else 'embedding and head'} of {shape['vocab']:,} x {shape['hidden']:,} take "
-            f"{mib(tables)}, together {mib(body + tables)}; the board holds {mib(IMAGE_LIMIT)}", shape, weights)
+            f"{mib(parts['embedding'] + parts['head'])}, with norms and angles together {mib(total)}; the board holds {mib(IMAGE_LIMIT)}",
+            shape, weights)
 
 
 def model_config(shape):
