@@ -6,6 +6,8 @@
 
 """The integer circuits, exactly: what the gateware and the C cores compute, in numpy."""
 
+import functools
+
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,6 +50,7 @@ class AttentionParameters:
     def mantissa_max(self):
         return 2**self.mantissa_bits - 1
 
+    @functools.cache
     def exp_table(self):
         """uint16 [256]: weight of a score that lies so many steps below the maximum; further ones take the last entry (0).
 
@@ -64,6 +67,7 @@ class AttentionParameters:
         for i in range(EXP_ENTRIES):
             table[i] = (power*(2**self.exp_bits - 1) + one//2) >> EXP_FRACTION
             power    = (power*ratio + one//2) >> EXP_FRACTION
+        table.flags.writeable = False  # It is kept.
         return table
 
 
@@ -72,10 +76,15 @@ ATTENTION = AttentionParameters()
 # Matmul -------------------------------------------------------------------------------------------
 
 
-def matmul(weights, x):
-    """int32 [rows, N] = int8 [rows, columns] · int8 [N, columns]ᵀ. Rows are short enough for float64 to be exact."""
-    y = np.asarray(weights, dtype=np.float64) @ np.asarray(x, dtype=np.float64).T
-    return y.astype(np.int32)
+def matmul(weights, x, largest=128):
+    """int32 [rows, N] = [rows, columns] · int8 [N, columns]ᵀ.
+
+    weights: whole numbers up to `largest` in any type; float32 ones are spared a copy where its 24 bits hold every sum. Rows are short
+    enough for float64 to be exact.
+    """
+    x     = np.asarray(x)
+    exact = np.float32 if x.shape[-1]*128*largest < 2**24 else np.float64
+    return (x.astype(exact) @ np.asarray(weights).astype(exact, copy=False).T).astype(np.int32).T
 
 
 def reduce_rows(y, reduce=REDUCE_NONE, topk=1):
@@ -89,22 +98,43 @@ def reduce_rows(y, reduce=REDUCE_NONE, topk=1):
 # Attention ----------------------------------------------------------------------------------------
 
 
-def scores(q, keys, mantissa, exponent=0, parameters=ATTENTION):
-    """int32 [T]: scores of one query. q int8 [head_dim], keys int8 [T, head_dim]; mantissa and exponent: its multiplier."""
-    for name, value, high in (("mantissa", mantissa, parameters.mantissa_max), ("exponent", exponent, EXPONENT_MAX)):
-        if not 0 <= value <= high:
-            raise ValueError(f"{name} {value}: must lie in 0 … {high}")
+# Axes before the last ones are batches, with the rules of numpy's matmul: one query is q [head_dim], and several of one KV head are
+# q [queries, head_dim].
+
+
+def products(q, keys, mantissa, exponent=0, parameters=ATTENTION):
+    """int64 [..., T]: what the scores are before they are clamped.
+
+    q int8 [..., head_dim], keys int8 [..., T, head_dim]; mantissa and exponent [...] of each query: its multiplier. Raises ValueError.
+    """
+    mantissa, exponent = (np.asarray(part, np.int64)[..., None] for part in (mantissa, exponent))
+    for name, values, high in (("mantissa", mantissa, parameters.mantissa_max), ("exponent", exponent, EXPONENT_MAX)):
+        bad = values[(values < 0) | (values > high)]
+        if bad.size:
+            raise ValueError(f"{name} {bad[0]}: must lie in 0 … {high}")
+    # float32 holds sums of HEAD_DIM_MAX products of int8, and has the fast matrix routines.
+    dots = np.asarray(q, np.float32) @ np.asarray(keys, np.float32).swapaxes(-1, -2)
+    return (dots.astype(np.int64)*mantissa) >> (SHIFT_MAX - SHIFT_STEP*exponent)
+
+
+def clamp(products, parameters=ATTENTION):
+    """int32 scores of `products`."""
     limit = 1 << (parameters.score_bits - 1)
-    dots  = np.asarray(keys, dtype=np.int64) @ np.asarray(q, dtype=np.int64)
-    return np.clip((dots*int(mantissa)) >> (SHIFT_MAX - SHIFT_STEP*int(exponent)), -limit, limit - 1).astype(np.int32)
+    return np.clip(products, -limit, limit - 1).astype(np.int32)
+
+
+def scores(q, keys, mantissa, exponent=0, parameters=ATTENTION):
+    """int32 [..., T]; arguments as for `products`."""
+    return clamp(products(q, keys, mantissa, exponent, parameters), parameters)
+
+
+def weigh(scores, values, parameters=ATTENTION):
+    """(int32 [..., head_dim] numerators, int32 [...] denominators, int32 [...] maximum scores) of scores [..., T], values int8 [..., T, head_dim]."""
+    maximum = scores.max(axis=-1)
+    e       = parameters.exp_table()[np.minimum(maximum[..., None] - scores, EXP_ENTRIES - 1)].astype(np.float64)
+    return (e @ np.asarray(values, np.float64)).astype(np.int32), e.sum(axis=-1).astype(np.int32), maximum
 
 
 def attention(q, keys, values, mantissa, exponent=0, parameters=ATTENTION):
-    """One query over its causal positions: (int32 [head_dim] numerators, int32 denominator, int32 maximum score).
-
-    q int8 [head_dim]; keys, values int8 [T, head_dim], T being the causal length of the query; further arguments: those of `scores`.
-    """
-    s       = scores(q, keys, mantissa, exponent, parameters)
-    maximum = s.max()
-    e       = parameters.exp_table()[np.minimum(maximum - s, EXP_ENTRIES - 1)].astype(np.int64)
-    return (e @ np.asarray(values, dtype=np.int64)).astype(np.int32), np.int32(e.sum()), np.int32(maximum)
+    """Queries over their causal positions: what `weigh` returns. T is the causal length; arguments: those of `products` and `weigh`."""
+    return weigh(scores(q, keys, mantissa, exponent, parameters), values, parameters)

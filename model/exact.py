@@ -8,21 +8,13 @@
 
 import numpy as np
 
-from model import ops
-from model.circuits import EXP_ENTRIES, reduce_rows
+from model import circuits, ops
+from model.circuits import matmul, reduce_rows
 from model.config import GROUPS
 from model.head import FLOOR, plane_inputs
-from model.stream import FORMAT_INT8, REDUCE_TOPK, SHIFT_MAX, SHIFT_STEP
+from model.stream import FORMAT_INT8, REDUCE_TOPK
 from model.trits import unpack_ternary
 
-
-# Matmul -------------------------------------------------------------------------------------------
-
-
-def _matmul(x8, weights_t, largest):
-    """int32 [batch, rows] of int8 x; float32 products are exact as long as sums of weights up to `largest` stay below 2**24."""
-    exact = np.float32 if weights_t.shape[0]*127*largest < 2**24 else np.float64
-    return (x8.astype(exact) @ weights_t.astype(exact, copy=False)).astype(np.int32)
 
 # Head ---------------------------------------------------------------------------------------------
 
@@ -31,8 +23,8 @@ class ExactHead:
     """The head of a model, in whatever format (see `model.head`)."""
     def __init__(self, model):
         self.model = model
-        self._rows = model.head.astype(np.float32).T if model.ternary is None else unpack_ternary(model.ternary.packed,
-            model.ternary.planes*model.config.hidden).astype(np.float32).T
+        rows       = model.head if model.ternary is None else unpack_ternary(model.ternary.packed, model.ternary.planes*model.config.hidden)
+        self._rows = rows.astype(np.float32)
 
     def __call__(self, x, estimate=False):
         """(float32 [batch, vocab] logits, int32 [batch, vocab] sums of the pass over all rows) of float32 [batch, hidden] states.
@@ -43,9 +35,9 @@ class ExactHead:
         x8, step = ops.quantise(x)
         step     = step[:, None]
         if ternary is None:
-            y = _matmul(x8, self._rows, 127)
+            y = matmul(self._rows, x8).T
             return ops.dequantise(y, model.head_steps*step), y
-        y = _matmul(plane_inputs(x8, ternary.planes), self._rows, 1)
+        y = matmul(self._rows, plane_inputs(x8, ternary.planes), largest=1).T
         if not ternary.shortlist:
             return ops.dequantise(y, ternary.steps*step), y
         rows   = reduce_rows(y.T, REDUCE_TOPK, ternary.shortlist)
@@ -75,13 +67,9 @@ class ExactModel:
         self.saturation = saturation
         self.reset()
         p = model.attention
-        self._exp    = p.exp_table().astype(np.float64)
-        self._limit  = 1 << (p.score_bits - 1)
-        self._mantissa_max = p.mantissa_max
-        # float64 products of the integers are exact and use the fast matrix routines.
-        self._groups = [{name: (getattr(layer, name).unpack().astype(np.float32).T, getattr(layer, name).scales())
+        self._groups = [{name: (getattr(layer, name).unpack().astype(np.float32), getattr(layer, name).scales())
             for name in GROUPS} for layer in model.layers]
-        self._body   = 127 if model.body_format == FORMAT_INT8 else 1  # Largest weight.
+        self._body   = 128 if model.body_format == FORMAT_INT8 else 1  # Largest weight.
         self.head    = ExactHead(model)
         self._k_factors = [ops.k_factor(layer.k_steps, config.head_dim, p.steps_per_nat) for layer in model.layers]
 
@@ -95,9 +83,9 @@ class ExactModel:
 
     def _group(self, index, name, x):
         """float32 [batch, rows] of a group."""
-        weights_t, scales = self._groups[index][name]
+        weights, scales = self._groups[index][name]
         x8, step = ops.quantise(x)
-        return ops.dequantise(self._record(name, _matmul(x8, weights_t, self._body)), scales*step[:, None])
+        return ops.dequantise(self._record(name, matmul(weights, x8, self._body).T), scales*step[:, None])
 
     def _count(self, index, multipliers, scores, k, v):
         """Tells `saturation` of a layer: bool [batch, heads], bool [kv_heads, batch, …], k and v as in `_attention`."""
@@ -115,19 +103,16 @@ class ExactModel:
         values[:, :, t]  = ops.quantise_fixed(v, layer.v_steps[:, None]).transpose(1, 0, 2)
         q8, q_step       = ops.quantise(q)
         k_factor         = np.repeat(self._k_factors[index], config.group)
-        mantissa, exponent = ops.score_multiplier(q_step, k_factor, self._mantissa_max)
+        p                = self.model.attention
+        mantissa, exponent = ops.score_multiplier(q_step, k_factor, p.mantissa_max)
         # [kv_heads, batch, group, ·] so that one product serves the query heads of a KV head.
-        q8, mantissa, shift = (part.reshape(self.batch, config.kv_heads, config.group, -1).transpose(1, 0, 2, 3)
-            for part in (q8, mantissa, SHIFT_MAX - SHIFT_STEP*exponent))
-        dots = (q8.astype(np.float32) @ keys[:, :, :t + 1].astype(np.float32).transpose(0, 1, 3, 2)).astype(np.int64)
-        free = (dots*mantissa) >> shift
-        s    = np.clip(free, -self._limit, self._limit - 1)
+        q8, mantissa, exponent = (part.reshape(self.batch, config.kv_heads, config.group, *part.shape[2:]).swapaxes(0, 1)
+            for part in (q8, mantissa, exponent))
+        free = circuits.products(q8, keys[:, :, :t + 1], mantissa, exponent, p)
+        s    = circuits.clamp(free, p)
         if self.saturation is not None:
-            self._count(index, ops.multiplier_clips(q_step, k_factor, self._mantissa_max), free != s, k, v)
-        top  = s.max(axis=-1, keepdims=True)
-        e    = self._exp[np.minimum(top - s, EXP_ENTRIES - 1)]
-        numerators  = (e @ values[:, :, :t + 1].astype(np.float64)).astype(np.int32)
-        denominator = e.sum(axis=-1).astype(np.int32)
+            self._count(index, ops.multiplier_clips(q_step, k_factor, p.mantissa_max), free != s, k, v)
+        numerators, denominator, _ = circuits.weigh(s, values[:, :, :t + 1], p)
         self._record("attention", numerators)
         out = ops.attention_output(numerators, denominator, layer.v_steps[:, None, None])
         return out.transpose(1, 0, 2, 3).reshape(self.batch, -1)

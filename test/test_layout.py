@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from model import stream
-from model.circuits import AttentionParameters, attention, reduce_rows
+from model.circuits import AttentionParameters, attention, matmul, reduce_rows, scores
 from model.image import STRUCTS
 from model.layout import Field, Struct, Word
 from model.trits import pack_ternary, unpack_ternary
@@ -110,6 +110,40 @@ def test_attention_of_one_position_is_its_value():
     q, k, v = (np.full((1, 8), value, np.int8) for value in (3, -5, -128))
     numerators, denominator, maximum = attention(q[0], k, v, 131071, 1)
     assert denominator == 255 and (numerators == -128*255).all() and maximum == (8*-15*131071) >> 20
+
+
+def test_attention_of_a_batch_is_that_of_its_queries():
+    """With axes [KV heads, sessions, queries], each query against Python's whole numbers: the largest values, too, are exact."""
+    random     = np.random.default_rng(1)
+    q, k, v    = (random.choice(np.array([-128, -3, 0, 2, 127], np.int8), shape) for shape in ((2, 3, 4, 128), (2, 3, 9, 128), (2, 3, 9, 128)))
+    mantissa   = random.integers(0, 1 << 17, (2, 3, 4))
+    exponent   = random.integers(0, 4, (2, 3, 4))
+    numerators, denominators, maxima = attention(q, k, v, mantissa, exponent)
+    table = AttentionParameters().exp_table()
+    for at in np.ndindex(2, 3, 4):
+        dots = [sum(int(a)*int(b) for a, b in zip(q[at], row)) for row in k[at[:2]]]
+        s    = [max(-32768, min(32767, dot*int(mantissa[at]) >> 24 - 4*int(exponent[at]))) for dot in dots]
+        e    = [int(table[min(255, max(s) - score)]) for score in s]
+        assert maxima[at] == max(s) and denominators[at] == sum(e)
+        assert numerators[at].tolist() == [sum(weight*int(row[i]) for weight, row in zip(e, v[at[:2]])) for i in range(128)]
+        assert scores(q[at], k[at[:2]], mantissa[at], exponent[at]).tolist() == s
+
+
+@pytest.mark.parametrize("multiplier, message", [((1 << 17, 0), "mantissa 131072: must lie in 0 … 131071"), ((1, 4), "exponent 4: must lie in 0 … 3"),
+    (([[3, -1]], 0), "mantissa -1: must lie in 0 … 131071")])
+def test_multipliers_beyond_the_core_are_refused(multiplier, message):
+    with pytest.raises(ValueError, match=message):
+        attention(np.zeros((1, 2, 8), np.int8), np.zeros((1, 3, 8), np.int8), np.zeros((1, 3, 8), np.int8), *multiplier)
+
+
+@pytest.mark.parametrize("columns", [1023, 1024, 16384])
+def test_sums_of_long_rows_are_exact(columns):
+    """On both sides of the length from which float32 does not hold every sum."""
+    weights = np.full((2, columns), -128, np.int8)
+    weights[1, 0] = 127
+    x       = np.array([[-128]*columns, [127]*(columns - 1) + [126]], np.int8)
+    assert matmul(weights, x).tolist() == (weights.astype(object) @ x.astype(object).T).tolist()
+    assert matmul(weights.astype(np.float32), x).tolist() == (weights.astype(object) @ x.astype(object).T).tolist()
 
 
 def test_of_equal_rows_the_lower_one_is_first():
