@@ -26,7 +26,7 @@ import sys
 
 from host import console, plan
 from model import calibrate
-from model.head import HEADS, with_head
+from model.head import HEADS, head_shape, with_head
 from model.image import VERSION, write_image
 from model.importers import load_checkpoint
 from model.importers.assemble import TooLarge
@@ -98,6 +98,9 @@ def pack(path, output, context=None, calibration=None, progress=None, head="int8
             if not 1 <= context <= config.context:
                 raise ValueError(f"context {context}: must lie in 1 … {config.context} (what {checkpoint.name} was trained for)")
             checkpoint.config = dataclasses.replace(config, context=context)
+        outline = plan.outline(dataclasses.asdict(checkpoint.config), checkpoint.weights, *head_shape(config, head, planes, shortlist),
+            name=checkpoint.name, tokenizer=checkpoint.tokenizer)
+        plan.check(plan.report(outline), context)  # Before calibration, which takes time, and the angles, which take memory.
         k_steps, v_steps, source = _kv_steps(path, checkpoint, calibration, progress)
         progress.show("quantising")
         model          = with_head(quantise_checkpoint(checkpoint, k_steps, v_steps), head, planes, shortlist)

@@ -13,7 +13,7 @@ from model.head import HEADS, head_bytes
 from model.image import IMAGE_LIMIT, image_parts
 from model.importers.assemble import model_config
 from model.perplexity import head_name
-from model.quantised import Group, Layer, QuantisedModel
+from model.quantised import Group, Layer, QuantisedModel, TernaryHead
 from model.stream import BEAT_BYTES, FORMAT_INT8, FORMAT_TERNARY, ROWS_MAX, row_beats
 from soc import zynq
 
@@ -67,8 +67,12 @@ def milliseconds(count):
 # Outline ------------------------------------------------------------------------------------------
 
 
-def outline(shape, weights="ternary"):
-    """QuantisedModel of a shape: arrays of the right sizes that take no memory."""
+def outline(shape, weights="ternary", planes=0, shortlist=0, **about):
+    """QuantisedModel of a shape: arrays of the right sizes that take no memory.
+
+    planes, shortlist : of the head's format (`model.head.head_shape`).
+    about             : other fields of QuantisedModel.
+    """
     config = model_config(shape)
     array  = lambda dtype, *size: np.broadcast_to(dtype(0), size)
     format = FORMAT_TERNARY if weights == "ternary" else FORMAT_INT8
@@ -77,7 +81,10 @@ def outline(shape, weights="ternary"):
     layer  = Layer(**groups, **{name: array(np.float32, length) for name, length in config.vectors.items()})
     table  = array(np.int8, config.vocab, config.hidden), array(np.float32, config.vocab)
     angles = array(np.float32, config.context, config.head_dim//2)
-    return QuantisedModel(config, [layer]*config.layers, array(np.float32, config.hidden), *table, *table, angles, angles)
+    head   = TernaryHead(array(np.uint8, config.vocab, row_beats(planes*config.hidden)*BEAT_BYTES), planes, table[1], shortlist) \
+        if planes else None
+    return QuantisedModel(config, [layer]*config.layers, array(np.float32, config.hidden), *table, *table, angles, angles, ternary=head,
+        **about)
 
 # Memory -------------------------------------------------------------------------------------------
 
@@ -94,7 +101,10 @@ def check(figures, context=None):
     size, name = console.bytes_text, figures["name"]
     needed = context or min(CONTEXT_MIN, figures["context"])
     if figures["image_bytes"] > IMAGE_LIMIT:
-        raise DoesNotFit(f"{name} does not fit: image {size(figures['image_bytes'])}; the board has room for {size(IMAGE_LIMIT)}",
+        angles = 4*figures["context"]*figures["head_dim"]
+        hint   = f"; angles of {figures['context']:,} positions take {size(angles)} of that, --context takes fewer" \
+            if figures["image_bytes"] - angles <= IMAGE_LIMIT - 4*ROWS_MAX*figures["head_dim"] else ""
+        raise DoesNotFit(f"{name} does not fit: image {size(figures['image_bytes'])}; the board has room for {size(IMAGE_LIMIT)}{hint}",
             memory_lines(figures, needed))
     if needed > ROWS_MAX:
         raise DoesNotFit(f"{name}, context {needed}: the attention core takes {ROWS_MAX} positions", memory_lines(figures, needed))

@@ -71,6 +71,21 @@ def head_bytes(vocab, hidden, kind="int8", planes=None, shortlist=None):
     return vocab*row_beats(planes*hidden)*BEAT_BYTES + (kind == "hybrid")*(shortlist or shortlist_of(vocab))*hidden
 
 
+def head_shape(config, kind="int8", planes=None, shortlist=None):
+    """(planes, shortlist) of a head for a ModelConfig, 0 where it has none; arguments as for `with_head`. Raises ValueError."""
+    if kind not in HEADS:
+        raise ValueError(f"head {kind!r}: must be one of {', '.join(HEADS)}")
+    if kind == "int8":
+        return 0, 0
+    planes = planes or PLANES[kind]
+    if not 1 <= planes <= min(PLANES_MAX, ROW_WEIGHTS_MAX//config.hidden):
+        raise ValueError(f"{planes} planes: must be 1 to {min(PLANES_MAX, ROW_WEIGHTS_MAX//config.hidden)}")
+    shortlist = shortlist or shortlist_of(config.vocab)
+    if not 1 <= shortlist <= min(TOPK_MAX, config.vocab):
+        raise ValueError(f"shortlist of {shortlist} rows: must be 1 to {min(TOPK_MAX, config.vocab)}")
+    return planes, shortlist if kind == "hybrid" else 0
+
+
 def with_head(model, kind="int8", planes=None, shortlist=None):
     """The QuantisedModel with another head, made from its int8 rows.
 
@@ -79,17 +94,10 @@ def with_head(model, kind="int8", planes=None, shortlist=None):
     shortlist : rows that "hybrid" scores exactly, at most `TOPK_MAX`; by default `shortlist_of` the vocabulary.
     Raises ValueError.
     """
-    if kind not in HEADS:
-        raise ValueError(f"head {kind!r}: must be one of {', '.join(HEADS)}")
+    planes, shortlist = head_shape(model.config, kind, planes, shortlist)
     if model.head is None:
         raise ValueError(f"{model.name} holds no int8 head any more: pack its checkpoint")
     if kind == "int8":
         return dataclasses.replace(model, ternary=None)
-    planes = planes or PLANES[kind]
-    if not 1 <= planes <= min(PLANES_MAX, ROW_WEIGHTS_MAX//model.config.hidden):
-        raise ValueError(f"{planes} planes: must be 1 to {min(PLANES_MAX, ROW_WEIGHTS_MAX//model.config.hidden)}")
-    shortlist = shortlist or shortlist_of(model.config.vocab)
-    if not 1 <= shortlist <= min(TOPK_MAX, model.config.vocab):
-        raise ValueError(f"shortlist of {shortlist} rows: must be 1 to {min(TOPK_MAX, model.config.vocab)}")
     trits, steps = ternary_planes(model.head*model.head_steps[:, None], planes, by_rows=kind == "ternary")
-    return dataclasses.replace(model, ternary=TernaryHead(pack_ternary(trits), planes, steps, shortlist if kind == "hybrid" else 0))
+    return dataclasses.replace(model, ternary=TernaryHead(pack_ternary(trits), planes, steps, shortlist))

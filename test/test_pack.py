@@ -224,6 +224,21 @@ def test_contexts_are_bounded_by_the_attention_core(tmp_path, checkpoint):
     with pytest.raises(plan.DoesNotFit, match="the attention core takes 2048 positions"):
         packer.pack(checkpoint, tmp_path/"m.tern", context=4096)
 
+
+def test_positions_beyond_the_board_are_refused_at_once(tmp_path, checkpoint, monkeypatch):
+    """16 million positions: neither calibration nor the angles' gigabyte; fewer positions of the same checkpoint fit."""
+    write_checkpoint(checkpoint, max_position_embeddings=16_000_000)
+    with monkeypatch.context() as patched:
+        patched.setattr(calibrate, "kv_steps", None)
+        with pytest.raises(plan.DoesNotFit, match="angles of 16,000,000 positions take 2.05 GB of that, --context takes fewer$"):
+            packer.pack(checkpoint, tmp_path/"m.tern")
+        with pytest.raises(plan.DoesNotFit, match="the attention core takes 2048 positions"):
+            packer.pack(checkpoint, tmp_path/"m.tern", context=4096)
+        with pytest.raises(ValueError, match="4 planes: must be 1 to 3"):
+            packer.pack(checkpoint, tmp_path/"m.tern", context=64, head="hybrid", planes=4)
+    assert packer.pack(checkpoint, tmp_path/"m.tern", context=64)["context"] == 64
+
+
 # What is read is never written --------------------------------------------------------------------
 
 

@@ -38,13 +38,13 @@ class TooLarge(ValueError):
 
 def check_fits(shape, weights, name):
     """TooLarge with the arithmetic where the board cannot hold the image, whatever the context."""
-    parts = image_parts(model_config(shape), FORMAT_TERNARY if weights == "ternary" else FORMAT_INT8)
+    parts = image_parts(model_config({**shape, "context": 1}), FORMAT_TERNARY if weights == "ternary" else FORMAT_INT8)
     total = sum(parts.values())
     if total > IMAGE_LIMIT:
         mib = lambda size: f"{size/2**20:,.0f} MiB"
         raise TooLarge(f"{name} does not fit: {shape['layers']} layers take {mib(parts['weights'])} of {weights} weights, int8 "
             f"{'embedding (also the head)' if shape['tied'] else 'embedding and head'} of {shape['vocab']:,} x {shape['hidden']:,} take "
-            f"{mib(parts['embedding'] + parts['head'])}, with norms and angles together {mib(total)}; the board holds {mib(IMAGE_LIMIT)}",
+            f"{mib(parts['embedding'] + parts['head'])}, with norms together {mib(total)}; the board holds {mib(IMAGE_LIMIT)}",
             shape, weights)
 
 
