@@ -24,23 +24,30 @@ import pathlib
 import subprocess
 import sys
 
+import numpy as np
+
 from host import console, plan
 from model import calibrate
+from model.clips import clips
 from model.head import HEADS, head_shape, with_head
 from model.image import VERSION, write_image
 from model.importers import load_checkpoint
 from model.importers.assemble import TooLarge
-from model.perplexity import load_text, perplexity_heads
+from model.perplexity import own_floats, perplexity_heads
 from model.printable import printable
 from model.progress import Progress
 from model.quantised import quantise_checkpoint
-from model.text import read_records
+from model.text import read_records, token_stream
+from model.tokenizer import load_tokenizer
 
 ROOT  = pathlib.Path(__file__).resolve().parent.parent
 CACHE = ROOT/"build"/"models"
 
 FILES        = (".gguf", ".bin")  # Checkpoints that are one file.
 TEXT_TOKENS  = 4096               # Of a text that heads are compared on.
+PRICE_TOKENS = 512                # Of calibration's text, where something is clipped.
+WINDOW       = 512                # Positions that a perplexity is taken over.
+RUINED       = 1.5                # Times the floats' perplexity: a model that comes to more is of no use. Heads of one plane take 1.3.
 FORMATS_SECONDS = 1200            # Time-out of the table of formats.
 
 # Pack ---------------------------------------------------------------------------------------------
@@ -67,24 +74,51 @@ def _kv_steps(folder, checkpoint, text, progress):
     return *calibrate.kv_steps(checkpoint, text and read_records(text), progress=show), str(text or "default text")
 
 
-def _perplexities(model, checkpoint, text, choices, progress):
-    """Adds the perplexity on a text to each of the report's choices of a head."""
-    tokens = load_text(checkpoint, text, TEXT_TOKENS + 1, checkpoint.name)
-    length = min(model.config.context, len(tokens) - 1)
-    show   = lambda done, total: progress.show("comparing heads", done, total)
-    values = perplexity_heads(model, [with_head(model, choice["head"]) for choice in choices], tokens, length, progress=show)
+def _perplexities(path, model, tokens, heads, progress):
+    """[Perplexity of the floats of the checkpoint at `path`, of the exact path of `model`, with each of `heads` in its place]."""
+    length = min(model.config.context, len(tokens) - 1, WINDOW)
+    show   = lambda name: lambda done, total: progress.show(name, done, total)
+    floats = own_floats(path, tokens, length, progress=show("perplexity of the floats"))
+    models = [model, *(with_head(model, head) for head in heads)]
+    return [floats, *perplexity_heads(model, models, tokens, length, progress=show("perplexity of the image"))]
+
+
+def _quality(path, checkpoint, model, text, calibration, result, force, progress):
+    """Adds to the report what is clipped and, on a text or where something is clipped, the price. ValueError for what is ruined.
+
+    Without a text, both are of the calibration's.
+    """
+    if not checkpoint.tokenizer:
+        return
+    records = read_records(text or calibration) if text or calibration else [calibrate.DEFAULT_TEXT]
+    tokens  = token_stream(records, load_tokenizer(checkpoint.tokenizer, checkpoint.name), checkpoint.bos, TEXT_TOKENS + 1)
+    if len(tokens) < 2:
+        raise ValueError(f"{text or calibration}: {len(tokens)} token, perplexity needs at least 2")
+    steps   = (np.stack([getattr(layer, f"{name}_steps") for layer in model.layers]) for name in "kv")
+    counts  = clips(checkpoint, *steps, tokens, progress=lambda done, total: progress.show("looking for what clips", done, total))
+    result["clipped"] = counts.lines()
+    if text is None and not result["clipped"]:
+        return
+    choices = result["head_choices"] if text is not None else []
+    floats, exact, *values = _perplexities(path, model, tokens if text else tokens[:PRICE_TOKENS + 1], [c["head"] for c in choices], progress)
     for choice, value in zip(choices, values):
         choice["perplexity"] = value
+    result["perplexity"] = {"float": floats, "exact": exact}
+    if not exact <= RUINED*floats and not force:
+        raise ValueError(f"{checkpoint.name}: perplexity {floats:.4g} of its own floats becomes {exact:.4g} on the exact path, which "
+            f"ruins it ({'; '.join(counts.lines()) or 'nothing clips'}); --force packs it all the same")
 
 
-def pack(path, output, context=None, calibration=None, progress=None, head="int8", planes=None, shortlist=None, ternary=False, text=None):
+def pack(path, output, context=None, calibration=None, progress=None, head="int8", planes=None, shortlist=None, ternary=False, text=None,
+    force=False):
     """Packs the checkpoint at `path` into the file `output`; returns the report (see `host.plan`). Raises ValueError.
 
     context     : positions, at most the checkpoint's own (the default).
     calibration : text file for the steps of the KV cache.
     head, planes, shortlist : see `model.head.with_head`.
     ternary     : round a float checkpoint, which else keeps 8 bits a weight, to ternary weights.
-    text        : text file on which the heads are compared.
+    text        : text file on which the floats, the image and the heads are compared.
+    force       : pack what the exact path ruins, too (rounding floats to ternary, which states its own price, is never refused).
     """
     progress = progress or Progress()
     output   = pathlib.Path(output)
@@ -93,12 +127,9 @@ def pack(path, output, context=None, calibration=None, progress=None, head="int8
         progress.show("reading the checkpoint")
         read       = lambda done, total: progress.show("reading the checkpoint", done, total)
         checkpoint = load_checkpoint(path, ternary, read)
-        config     = checkpoint.config
         if context is not None:
-            if not 1 <= context <= config.context:
-                raise ValueError(f"context {context}: must lie in 1 … {config.context} (what {checkpoint.name} was trained for)")
-            checkpoint.config = dataclasses.replace(config, context=context)
-        outline = plan.outline(dataclasses.asdict(checkpoint.config), checkpoint.weights, *head_shape(config, head, planes, shortlist),
+            checkpoint.config = checkpoint.config.with_context(context, checkpoint.name)
+        outline = plan.outline(dataclasses.asdict(checkpoint.config), checkpoint.weights, *head_shape(checkpoint.config, head, planes, shortlist),
             name=checkpoint.name, tokenizer=checkpoint.tokenizer)
         plan.check(plan.report(outline), context)  # Before calibration, which takes time, and the angles, which take memory.
         k_steps, v_steps, source = _kv_steps(path, checkpoint, calibration, progress)
@@ -108,8 +139,7 @@ def pack(path, output, context=None, calibration=None, progress=None, head="int8
             "chat_template": checkpoint.chat_template}).encode()
         result = plan.report(model) | {"notes": checkpoint.notes}
         plan.check(result, context)
-        if text is not None:
-            _perplexities(model, checkpoint, text, result["head_choices"], progress)
+        _quality(path, checkpoint, model, text, calibration, result, force or ternary, progress)
         progress.show("writing")
         part = output.with_name(f".{output.name}.{os.getpid()}.new")
         try:
@@ -157,7 +187,9 @@ def main():
     p.add_argument("--context",           type=int,        help="Positions (default: as many as the checkpoint was trained for).")
     p.add_argument("--calibration",                        help="Text file that fixes the steps of the KV cache; not the text that "
                                                                 "the model is judged by (default: the checkpoint's own, or a built-in text).")
-    p.add_argument("--text",                               help=f"Text file on which the heads are compared (its first {TEXT_TOKENS:,} tokens).")
+    p.add_argument("--text",                               help=f"Text file on which the checkpoint's own floats, the image "
+                                                                f"and the heads are compared (its first {TEXT_TOKENS:,} tokens).")
+    p.add_argument("--force",             action="store_true", help="Pack a model that the exact path ruins, too.")
     p.add_argument("--formats",           action="store_true", help="Show what can be packed, by packing a tiny checkpoint of each format.")
     p.add_argument("--json",              action="store_true", help="Print the figures as JSON.")
     args = p.parse_args()
@@ -168,7 +200,7 @@ def main():
         p.error("the checkpoint and -o/--output are needed, for example: python host/pack.py model/zoo/stories -o stories.tern")
     try:
         result = pack(args.checkpoint, args.output, args.context, args.calibration, None, args.head, args.planes, args.shortlist, args.ternary,
-            args.text)
+            args.text, args.force)
     except ValueError as error:
         if isinstance(error.__cause__, TooLarge):  # Refused before its tensors were read.
             figures = plan.report(plan.outline(error.__cause__.shape, error.__cause__.weights))

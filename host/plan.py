@@ -162,4 +162,10 @@ def lines(r):
     for choice in r["head_choices"]:
         value   = f"{choice['perplexity']:13.4g}" if "perplexity" in choice else ""
         result += [f"  {choice['head']:32}{console.bytes_text(choice['bytes']):>9}{choice['ms_at_wall']:15.3g}{value}"]
+    if "perplexity" in r:
+        floats, exact = r["perplexity"]["float"], r["perplexity"]["exact"]
+        result += ["", "perplexity", f"  {'as the checkpoint has it':32}{floats:9.4g}",
+            f"  {'of this image':32}{exact:9.4g}   {exact/floats:.3f} of the floats'"]
+    if "clipped" in r:
+        result += ["", *(["clipped", *(f"  {line}" for line in r["clipped"])] if r["clipped"] else ["nothing clips"])]
     return [*result, "", *memory_lines(r, context)]

@@ -55,7 +55,8 @@ def kv_steps(checkpoint, text=None, margin=1.0, length=256, tokens_max=16384, pr
     maxima    = {name: np.zeros((config.layers, config.kv_heads), np.float32) for name in "kv"}
 
     def observe(layer, name, value):
-        maxima[name][layer] = np.maximum(maxima[name][layer], np.abs(value).max(axis=(0, 1, 3)))
+        if name in maxima:
+            maxima[name][layer] = np.maximum(maxima[name][layer], np.abs(value).max(axis=(0, 1, 3)))
 
     model = ReferenceModel(checkpoint, observe)
     parts = list(windows(tokens, min(length, config.context)))

@@ -14,7 +14,7 @@ from model.config import ModelConfig
 from model.printable import printable
 
 MATRICES = ("q", "k", "v", "o", "gate", "up", "down")
-WEIGHTS  = ("ternary", "int8")
+WEIGHTS  = ("ternary", "int8", "float")
 
 
 @dataclass
@@ -24,7 +24,7 @@ class Checkpoint:
     layers     : per decoder block a dict: "q", "k", "v", "o", "gate", "up", "down" → (int8 [out, in], scale), "attn_norm",
                  "ffn_norm" and, with sub-norms, "o_norm", "down_norm" → float32 gains.
     weights    : what the matrices hold. "ternary": −1, 0, +1 and one float32 scale for all. "int8": −127 … 127 and a
-                 float32 [out] step of each row.
+                 float32 [out] step of each row. "float": float32 and a scale of 1, for the float reference alone.
     embedding  : float32 [vocab, hidden]; head likewise, None where tied.
     tokenizer  : bytes of a `tokenizers` JSON file.
     chat_template : Jinja text that turns messages into a prompt; empty for models that only continue text.

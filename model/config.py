@@ -6,7 +6,7 @@
 
 """Shape of a model: the numbers that size the image, the engine and the accelerator."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from model.fields import is_whole
 from model.stream import HEAD_DIM_MAX, MATMUL_HEADER, ROW_WEIGHTS_MAX
@@ -96,6 +96,12 @@ class ModelConfig:
             raise ValueError(f"head_dim = {self.head_dim}: must be a multiple of 8 up to {HEAD_DIM_MAX}")
         if self.activation not in ACTIVATIONS:
             raise ValueError(f"activation {self.activation!r}: must be one of {', '.join(ACTIVATIONS)}")
+
+    def with_context(self, context, name="the model"):
+        """The ModelConfig with fewer positions. ValueError where it has not so many; `name` is for the error."""
+        if not 1 <= context <= self.context:
+            raise ValueError(f"context {context}: must lie in 1 … {self.context} (what {name} was trained for)")
+        return replace(self, context=context)
 
     @property
     def group(self):

@@ -137,17 +137,25 @@ def calibrated(checkpoint, path):
     return quantise_checkpoint(checkpoint, *(calibrate.read_steps(stored, checkpoint.config) if stored.exists() else calibrate.kv_steps(checkpoint)))
 
 
-def table(path, text, stride=None, tokens_max=None, variants=VARIANTS, heads=HEADS, progress=None, ternary=False):
+def own_floats(path, tokens, length, *arguments, **options):
+    """Perplexity of the floats that the checkpoint at `path` itself holds, before they are rounded; other arguments: `perplexity_float`'s."""
+    return perplexity_float(load_checkpoint(path, floats=True), tokens, length, *arguments, **options)
+
+
+def table(path, text, stride=None, tokens_max=None, variants=VARIANTS, heads=HEADS, progress=None, ternary=False, context=None):
     """Rows {"path", "perplexity", "tokens"} of a checkpoint on a text file: float, exact with each head ((kind, planes), the int8 head
-    first), exact with the int8 head and each softmax variant. ternary: floats are rounded (see `load_checkpoint`)."""
+    first), exact with the int8 head and each softmax variant. ternary: floats are rounded (see `load_checkpoint`); context: positions of a window, at
+    most the checkpoint's own (the default)."""
     progress   = progress or Progress()
     checkpoint = load_checkpoint(path, ternary)
+    if context is not None:
+        checkpoint.config = checkpoint.config.with_context(context, checkpoint.name)
     tokens     = load_text(checkpoint, text, tokens_max, path)
     model      = calibrated(checkpoint, path)
     length     = min(checkpoint.config.context, len(tokens) - 1)
     show       = lambda name: lambda done, total: progress.show(name, done, total)
     softmax    = lambda p: f"scores {p.score_bits} bit, 1/{p.steps_per_nat} nat, exp {p.exp_bits} bit"
-    rows       = [("float", perplexity_float(checkpoint, tokens, length, stride, progress=show("float")))]
+    rows       = [("float", own_floats(path, tokens, length, stride, progress=show("float")))]
     models     = [with_head(model, *head) for head in heads]
     values     = perplexity_heads(model, models, tokens, length, stride, progress=show("exact"))
     rows      += [(f"exact, {head_name(model)}", value) for model, value in zip(models, values)]
@@ -170,6 +178,7 @@ def main():
     p.add_argument("checkpoint",                                  help="Checkpoint folder or file.")
     p.add_argument("text",                                        help="UTF-8 text; records may be separated by lines <|endoftext|>.")
     p.add_argument("--stride",      type=int,                     help="Tokens a window advances (default: its whole length).")
+    p.add_argument("--context",     type=int,                     help="Positions of a window (default: what the checkpoint was trained for).")
     p.add_argument("--tokens",      type=int,                     help="Look at the first so many tokens only.")
     p.add_argument("--attention",   type=_attention, nargs="*", default=VARIANTS, metavar="BITS,STEPS,BITS",
         help="Softmax resolutions besides the board's: score bits, steps per nat, exp bits (10,32,8 8,16,8).")
@@ -177,7 +186,7 @@ def main():
     p.add_argument("--json",        action="store_true",          help="Print the rows as one JSON array.")
     args = p.parse_args()
     try:
-        rows = table(args.checkpoint, args.text, args.stride, args.tokens, args.attention, ternary=args.ternary)
+        rows = table(args.checkpoint, args.text, args.stride, args.tokens, args.attention, ternary=args.ternary, context=args.context)
     except ValueError as error:
         sys.exit(f"perplexity.py: {printable(str(error))}")
     if args.json:

@@ -159,6 +159,8 @@ def quantise_checkpoint(checkpoint, k_steps=None, v_steps=None):
     (a start for calibration itself, which does not look at the cache).
     """
     config = checkpoint.config
+    if checkpoint.weights == "float":
+        raise ValueError(f"{checkpoint.name} holds floats: images hold ternary or int8 matrices")
     shape  = (config.layers, config.kv_heads)
     steps  = [np.full(shape, 1/16, np.float32) if s is None else np.asarray(s, np.float32) for s in (k_steps, v_steps)]
     for name, s in zip(("k_steps", "v_steps"), steps):

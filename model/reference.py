@@ -43,8 +43,8 @@ ACTIVATION = {
 class ReferenceModel:
     """Whole windows at once: int [batch, positions] tokens → float32 [batch, positions, vocab] logits.
 
-    observe: None, or a function (layer index, "k" or "v", float32 [batch, positions, kv_heads, head_dim]) that sees what
-    the KV cache would hold; calibration uses it.
+    observe: None, or a function (layer index, "q", "k" or "v", float32 [batch, positions, heads, head_dim]) that sees what attention
+    gets, in this order (k and v: what the KV cache would hold); calibration uses it.
 
     Matrices become floats when their turn comes and are dropped again: all at once would take four times the checkpoint.
     """
@@ -53,7 +53,7 @@ class ReferenceModel:
 
     @staticmethod
     def _product(x, matrix):
-        """x [..., in] by a matrix (int8 [out, in], scale or float32 [out] scales)."""
+        """x [..., in] by a matrix (int8 or float32 [out, in], scale or float32 [out] scales)."""
         weights, scale = matrix
         return (x.reshape(-1, x.shape[-1]) @ weights.astype(np.float32).T*scale).reshape(*x.shape[:-1], -1)
 
@@ -70,6 +70,7 @@ class ReferenceModel:
             q, k, v = (self._product(h, layer[name]).reshape(batch, positions, -1, config.head_dim) for name in "qkv")
             q, k = rope(q, config.rope_theta), rope(k, config.rope_theta)
             if self.observe:
+                self.observe(index, "q", q)
                 self.observe(index, "k", k)
                 self.observe(index, "v", v)
             k, v = (np.repeat(part, config.group, axis=2) for part in (k, v))

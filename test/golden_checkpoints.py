@@ -49,7 +49,8 @@ def calibrated(checkpoint, tokens):
     maxima = {name: np.zeros((config.layers, config.kv_heads), np.float32) for name in "kv"}
 
     def observe(layer, name, value):
-        maxima[name][layer] = np.maximum(maxima[name][layer], np.abs(value).max(axis=(0, 1, 3)))
+        if name in maxima:
+            maxima[name][layer] = np.maximum(maxima[name][layer], np.abs(value).max(axis=(0, 1, 3)))
 
     ReferenceModel(checkpoint, observe).logits(tokens)
     return quantise_checkpoint(checkpoint, *(maxima[name]/np.float32(127) for name in "kv"))

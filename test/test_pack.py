@@ -18,10 +18,12 @@ from tokenizers import Tokenizer, models
 
 from host import pack as packer, plan
 from model import calibrate, image
+from model.checkpoint import MATRICES
 from model.config import GROUPS
 from model.environment import ROOT
 from model.image import HEAD_HYBRID, HEAD_INT8, HEAD_TERNARY, read_header, read_image
 from model.importers import load_checkpoint
+from model.perplexity import load_text, perplexity_float
 from model.quantised import quantise_checkpoint
 from golden_checkpoints import Golden
 from tiny_checkpoint import write_checkpoint
@@ -75,7 +77,7 @@ def test_image_holds_the_checkpoint(checkpoint, tmp_path):
 def test_table_names_the_sizes(checkpoint, tmp_path):
     status, out, err = pack(checkpoint, "-o", tmp_path/"m.tern")
     assert status == 0 and "2 layers of 64" in out and "at the memory wall" in out and "64 of 64 positions" in out
-    assert err.splitlines() == ["reading the checkpoint", "calibrating the KV cache", "quantising", "writing"]
+    assert err.splitlines() == ["reading the checkpoint", "calibrating the KV cache", "quantising", "looking for what clips", "writing"]
 
 
 @pytest.mark.parametrize("arguments, number, planes, shortlist", [([], HEAD_INT8, 0, 0), (["--head", "ternary"], HEAD_TERNARY, 1, 0),
@@ -237,6 +239,54 @@ def test_positions_beyond_the_board_are_refused_at_once(tmp_path, checkpoint, mo
         with pytest.raises(ValueError, match="4 planes: must be 1 to 3"):
             packer.pack(checkpoint, tmp_path/"m.tern", context=64, head="hybrid", planes=4)
     assert packer.pack(checkpoint, tmp_path/"m.tern", context=64)["context"] == 64
+
+def test_clips_are_counted_printed_and_priced(checkpoint, tmp_path):
+    """Steps of another model, a thousand times too small: the kinds that clip, the price, a refusal that --force overrides."""
+    steps = [part/1000 for part in calibrate.kv_steps(load_checkpoint(checkpoint))]
+    assert packer.pack(checkpoint, tmp_path/"good.tern")["clipped"] == []
+    calibrate.write_steps(checkpoint/calibrate.FILE, *steps, "another model's")
+    (tmp_path/"text.txt").write_text("Once upon a time there was a girl and a dog. "*20)
+    result = packer.pack(checkpoint, tmp_path/"m.tern", force=True)
+    assert [line.split(":")[0] for line in result["clipped"]] == ["keys", "values"]
+    assert result["perplexity"]["exact"] != pytest.approx(result["perplexity"]["float"], rel=0.01)
+    shown = "\n".join(plan.lines(result))
+    assert "keys: " in shown and "of this image" in shown
+
+
+def test_what_the_exact_path_ruins_is_refused(checkpoint, tmp_path, monkeypatch):
+    monkeypatch.setattr(packer, "RUINED", 0.5)
+    (tmp_path/"text.txt").write_text("Once upon a time there was a girl and a dog. "*20)
+    with pytest.raises(ValueError, match=r"of its own floats becomes .* ruins it \(nothing clips\); --force packs it all the same$"):
+        packer.pack(checkpoint, tmp_path/"m.tern", text=tmp_path/"text.txt")
+    assert not (tmp_path/"m.tern").exists()
+    assert packer.pack(checkpoint, tmp_path/"m.tern", text=tmp_path/"text.txt", force=True)["clipped"] == []
+
+
+@pytest.mark.parametrize("name", ["gguf_float", "llama2c_0", "smollm", "any floats"])
+def test_floats_of_the_file(tmp_path, name):
+    """int8 bodies: the price is taken of the file's floats, not of the int8 rows that they are rounded to."""
+    path = write_checkpoint(tmp_path/"floats", architectures=["BitNetForCausalLM"]) if name == "any floats" else Golden(name, tmp_path).path
+    floats, rounded = load_checkpoint(path, floats=True), load_checkpoint(path)
+    assert floats.weights == "float" and rounded.weights == "int8"
+    for layer, other in zip(floats.layers, rounded.layers):
+        for key in MATRICES:
+            (weights, scale), (rows, steps) = layer[key], other[key]
+            error = np.abs(weights - rows*steps[:, None])
+            assert scale == 1 and weights.dtype == np.float32 and np.all(error <= 0.5001*steps[:, None])
+            assert name != "any floats" or error.max() > 0.4*steps.max()
+    with pytest.raises(ValueError, match="holds floats: images hold ternary or int8 matrices"):
+        quantise_checkpoint(floats)
+
+
+def test_the_price_is_of_the_files_floats(tmp_path):
+    path   = write_checkpoint(tmp_path/"floats", architectures=["BitNetForCausalLM"])
+    text   = tmp_path/"text.txt"
+    text.write_text("Once upon a time there was a girl and a dog. "*4)
+    tokens = load_text(load_checkpoint(path), text)
+    length = min(64, len(tokens) - 1)
+    price  = packer.pack(path, tmp_path/"m.tern", text=text, force=True)["perplexity"]["float"]
+    assert price == perplexity_float(load_checkpoint(path, floats=True), tokens, length)
+    assert price != perplexity_float(load_checkpoint(path), tokens, length)
 
 
 # What is read is never written --------------------------------------------------------------------

@@ -22,28 +22,30 @@ def is_pickled(start):
     return start.startswith(b"PK\x03\x04") or start[:1] == b"\x80" and start[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05")
 
 
-def _load_file(path, progress):
+def _load_file(path, progress, rule):
     with File(path) as file:
         start = file.read(0, min(file.size, 4))
     if start == b"GGUF":
-        return load_gguf(path, progress)
+        return load_gguf(path, progress, rule)
     if is_pickled(start):
         raise ValueError(f"{path}: a pickled checkpoint can run any code and is never loaded; save the model as safetensors")
     if path.suffix == ".bin":
-        return load_llama2c(path, progress)
+        return load_llama2c(path, progress, rule)
     if path.suffix == ".safetensors" or path.name == "config.json":
         raise ValueError(f"{path}: name its folder, which holds the configuration and the tokenizer too")
     raise ValueError(f"{path}: not a checkpoint that is known ({KNOWN})")
 
 
-def load_checkpoint(path, ternary=False, progress=None):
+def load_checkpoint(path, ternary=False, progress=None, floats=False):
     """Checkpoint of a file or folder. Raises ValueError with one clear line for anything else.
 
     ternary  : round float matrices, which else become int8, to ternary; the checkpoint's notes state what that costs.
     progress : None or a function (blocks read, blocks).
+    floats   : keep float matrices as they are (weights "float"), to state what rounding costs; no image holds them.
     """
     path = pathlib.Path(path)
     if not path.exists():
         raise ValueError(f"{path}: no such file or folder (a checkpoint is {KNOWN})")
-    checkpoint = load_huggingface(path, progress) if path.is_dir() else _load_file(path, progress)
+    load       = load_huggingface if path.is_dir() else _load_file
+    checkpoint = load(path, progress, "float" if floats else "int8")
     return round_to_ternary(checkpoint) if ternary and checkpoint.weights != "ternary" else checkpoint

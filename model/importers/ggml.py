@@ -80,7 +80,7 @@ def _tokenizer(metadata):
 
 class _Reader:
     """Reader of `model.importers.assemble` over a file; decides the rule for float matrices."""
-    def __init__(self, file, shape, interleaved):
+    def __init__(self, file, shape, interleaved, rule):
         self.file, self.tensors, self.interleaved = file, file.tensors, interleaved
         self.unread  = {*self.tensors} - {FACTORS}
         self.heads   = {"q": shape["heads"], "k": shape["kv_heads"]}
@@ -89,7 +89,7 @@ class _Reader:
             raise ValueError(f"tensor {FACTORS} scales RoPE, as Llama 3.1's files do: only the plain one is known")
         first        = self._matrix_name(0, "q")
         if not self._is_i2_s(first) and exact_ternary(self._read(first, matrix_shapes(shape)["q"])) is None:
-            self.rule = "int8"
+            self.rule = rule
 
     @staticmethod
     def _matrix_name(layer, key):
@@ -139,8 +139,8 @@ class _Reader:
         return self._read(TABLES[key], shape)
 
 
-def load_gguf(path, progress=None):
-    """Checkpoint of a GGUF file. Raises ValueError with one clear line."""
+def load_gguf(path, progress=None, rule="int8"):
+    """Checkpoint of a GGUF file. rule: of matrices that hold any floats (`matrices`). Raises ValueError with one clear line."""
     path     = pathlib.Path(path)
     file     = GGUF(path)
     metadata = file.metadata
@@ -160,8 +160,8 @@ def load_gguf(path, progress=None):
         model_config(shape)
         eos    = metadata.whole("tokenizer.ggml.eos_token_id", 0, vocab - 1, 0)
         bos    = metadata.whole("tokenizer.ggml.bos_token_id", 0, vocab - 1, eos)
-        reader = _Reader(file, shape, interleaved)
-        checkpoint = assemble(reader, shape, "int8" if reader.rule == "int8" else "ternary", progress,
+        reader = _Reader(file, shape, interleaved, rule)
+        checkpoint = assemble(reader, shape, rule if reader.rule == rule else "ternary", progress,
             tokenizer     = _tokenizer(metadata),
             chat_template = metadata.text("tokenizer.chat_template", "", vocabulary.TEMPLATE_LIMIT),
             name = metadata.text("general.name", path.stem) or path.stem,

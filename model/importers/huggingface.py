@@ -99,7 +99,7 @@ class Quantisation:
 
 class _Reader:
     """Reader of `model.importers.assemble` over a folder; decides the rule for float matrices."""
-    def __init__(self, tensors, shape, quantisation):
+    def __init__(self, tensors, shape, quantisation, rule):
         self.tensors, self.quantisation = tensors, quantisation
         microsoft  = "model.layers.0.self_attn.attn_sub_norm.weight" in tensors
         self.gains = NORMS | (SUB_NORMS_MICROSOFT if microsoft else SUB_NORMS)
@@ -110,7 +110,7 @@ class _Reader:
             # The first matrix tells ternary floats from any others.
             first = self._name(0, MATRICES["q"])
             if exact_ternary(tensors.read(first, matrix_shapes(shape)["q"])) is None:
-                self.rule = "int8"
+                self.rule = rule
 
     @staticmethod
     def _name(layer, name):
@@ -137,8 +137,8 @@ class _Reader:
         return self.tensors.read(TABLES[key], shape)
 
 
-def load_huggingface(folder, progress=None):
-    """Checkpoint of a folder. Raises ValueError with one clear line."""
+def load_huggingface(folder, progress=None, rule="int8"):
+    """Checkpoint of a folder. rule: of matrices that hold any floats (`matrices`). Raises ValueError with one clear line."""
     folder       = pathlib.Path(folder)
     settings     = Fields(read_json(folder/"config.json"), "config.json")
     try:
@@ -154,8 +154,8 @@ def load_huggingface(folder, progress=None):
         token        = lambda name, default: settings.wholes(name, 0, shape["vocab"] - 1, default)[0]
         eos          = token("eos_token_id", 0)
         bos          = token("bos_token_id", eos)
-        reader       = _Reader(tensors, shape, quantisation)
-        checkpoint   = assemble(reader, shape, "int8" if reader.rule == "int8" else "ternary", progress,
+        reader       = _Reader(tensors, shape, quantisation, rule)
+        checkpoint   = assemble(reader, shape, rule if reader.rule == rule else "ternary", progress,
             **vocabulary.from_folder(folder),
             name = folder.resolve().name,
             bos  = bos,

@@ -72,7 +72,7 @@ def _order(shape, version):
 
 class _Reader:
     """Reader of `model.importers.assemble` over a file."""
-    def __init__(self, file, shape, version, start):
+    def __init__(self, file, shape, version, start, rule):
         self.file, self.places, self.heads = file, {}, {"q": shape["heads"], "k": shape["kv_heads"]}
         for name, count, size in _order(shape, version):
             self.places[name] = start, size
@@ -81,7 +81,7 @@ class _Reader:
             raise ValueError(f"{file.size:,} bytes long, the shape in its header needs {start:,} (truncated, or not a file of llama2.c)")
         check_fits(shape, "ternary", file.path.stem)  # At the least; nothing is read of what is too large.
         model_config(shape)
-        self.rule = "int8" if exact_ternary(self._read("q", 0)) is None else "trits"
+        self.rule = rule if exact_ternary(self._read("q", 0)) is None else "trits"
 
     def _read(self, name, layer=0):
         start, size = self.places[name]
@@ -114,14 +114,14 @@ def _tokenizer(path, vocab):
     return vocabulary.from_folder(path.parent)["tokenizer"]
 
 
-def load_llama2c(path, progress=None):
-    """Checkpoint of a file. Raises ValueError with one clear line."""
+def load_llama2c(path, progress=None, rule="int8"):
+    """Checkpoint of a file. rule: of matrices that hold any floats (`matrices`). Raises ValueError with one clear line."""
     path = pathlib.Path(path)
     try:
         file = File(path)
         shape, version, start = _header(file)
-        reader = _Reader(file, shape, version, start)
-        return assemble(reader, shape, "int8" if reader.rule == "int8" else "ternary", progress,
+        reader = _Reader(file, shape, version, start, rule)
+        return assemble(reader, shape, rule if reader.rule == rule else "ternary", progress,
             tokenizer = _tokenizer(path, shape["vocab"]),
             name = path.stem,
             bos  = BOS,

@@ -11,6 +11,7 @@ Rules for floats:
 "absmean" : the BitNet family's own, applied to the latent weights on every pass of training.
 "trits"   : they already are scale × −1, 0, +1; anything else is an error.
 "int8"    : each row by its absolute maximum.
+"float"   : as they are, to state what the others cost.
 """
 
 import numpy as np
@@ -30,11 +31,13 @@ def exact_ternary(weights):
 
 
 def from_float(weights, rule, name):
-    """(int8, scale) of a float32 [out, in] matrix by a rule; `name` is for the error."""
+    """(int8, scale) of a float32 [out, in] matrix by a rule ("float": float32 and 1); `name` is for the error."""
     if rule == "absmean":
         return absmean_ternary(weights)
     if rule == "int8":
         return absmax_rows(weights)
+    if rule == "float":
+        return weights, np.float32(1)
     result = exact_ternary(weights)
     if result is None:
         sizes = len(np.unique(np.abs(weights[weights != 0])))
