@@ -53,6 +53,8 @@ def one_line(error):
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     elif isinstance(error, ModuleNotFoundError):
         text = f"{error}: run `make setup`"
+    elif isinstance(error, MemoryError):
+        text = f"not enough memory ({error or 'the system gives no more'})"
     else:
         text = str(error) or type(error).__name__
     return printable(" ".join(text.split()))

@@ -16,6 +16,7 @@ if __name__ == "__main__":  # Imports start at the project's root; packages come
     from model import environment; environment.enter("numpy", "safetensors", "tokenizers")
 
 import argparse
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -203,8 +204,9 @@ def main():
             args.text, args.force)
     except ValueError as error:
         if isinstance(error.__cause__, TooLarge):  # Refused before its tensors were read.
-            figures = plan.report(plan.outline(error.__cause__.shape, error.__cause__.weights))
-            print("\n".join(plan.memory_lines(figures, plan.CONTEXT_MIN)), file=sys.stderr)
+            with contextlib.suppress(ValueError):  # A shape that no image has, besides: the line says enough.
+                figures = plan.report(plan.outline(error.__cause__.shape, error.__cause__.weights))
+                print("\n".join(plan.memory_lines(figures, plan.CONTEXT_MIN)), file=sys.stderr)
         elif isinstance(error, plan.DoesNotFit):
             print("\n".join(error.lines), file=sys.stderr)
         raise

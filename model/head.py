@@ -63,11 +63,16 @@ def shortlist_of(vocab):
     return max(1, min(TOPK_MAX, vocab//SHARE))
 
 
+def planes_of(kind, hidden):
+    """Planes of a "ternary" or "hybrid" head by default: fewer where a row of them would be too long."""
+    return min(PLANES[kind], ROW_WEIGHTS_MAX//hidden)
+
+
 def head_bytes(vocab, hidden, kind="int8", planes=None, shortlist=None):
     """Bytes of head rows that a token reads; arguments as for `with_head`."""
     if kind == "int8":
         return vocab*hidden
-    planes = planes or PLANES[kind]
+    planes = planes or planes_of(kind, hidden)
     return vocab*row_beats(planes*hidden)*BEAT_BYTES + (kind == "hybrid")*(shortlist or shortlist_of(vocab))*hidden
 
 
@@ -77,7 +82,7 @@ def head_shape(config, kind="int8", planes=None, shortlist=None):
         raise ValueError(f"head {kind!r}: must be one of {', '.join(HEADS)}")
     if kind == "int8":
         return 0, 0
-    planes = planes or PLANES[kind]
+    planes = planes or planes_of(kind, config.hidden)
     if not 1 <= planes <= min(PLANES_MAX, ROW_WEIGHTS_MAX//config.hidden):
         raise ValueError(f"{planes} planes: must be 1 to {min(PLANES_MAX, ROW_WEIGHTS_MAX//config.hidden)}")
     shortlist = shortlist or shortlist_of(config.vocab)

@@ -105,9 +105,12 @@ def rope(x, cosine, sine):
 
 def rope_tables(context, head_dim, theta):
     """(cosine, sine) float32 [context, head_dim/2]; computed once by the packer and stored in the image."""
-    frequency = float(theta)**(-np.arange(0, head_dim, 2, dtype=np.float64)/head_dim)
-    angle     = np.arange(context, dtype=np.float64)[:, None]*frequency
-    return tuple(flush(table.astype(F)) for table in (np.cos(angle), np.sin(angle)))
+    frequency    = float(theta)**(-np.arange(0, head_dim, 2, dtype=np.float64)/head_dim)
+    cosine, sine = (np.empty((context, head_dim//2), F) for _ in range(2))
+    for first in range(0, context, 4096):  # In float64, all at once would take several times the tables.
+        angle = np.arange(first, min(first + 4096, context), dtype=np.float64)[:, None]*frequency
+        cosine[first:first + 4096], sine[first:first + 4096] = (flush(f(angle).astype(F)) for f in (np.cos, np.sin))
+    return cosine, sine
 
 
 def silu(gate, up):

@@ -14,7 +14,11 @@ from model.ops import QUANTISE_FLOOR
 
 
 def rms_norm(x, gain, eps):
-    return x/np.sqrt((x*x).mean(axis=-1, keepdims=True) + eps)*gain
+    """ValueError for what float32 cannot hold the squares of: all that runs over comes to a norm."""
+    squares = (x*x).mean(axis=-1, keepdims=True)
+    if not np.isfinite(squares).all():
+        raise ValueError("activations run over float32: weights or gains are damaged")
+    return x/np.sqrt(squares + eps)*gain
 
 
 def fake_quantise(x):
@@ -58,7 +62,14 @@ class ReferenceModel:
         return (x.reshape(-1, x.shape[-1]) @ weights.astype(np.float32).T*scale).reshape(*x.shape[:-1], -1)
 
     def states(self, tokens):
-        """float32 [batch, positions, hidden]: what the head multiplies."""
+        """float32 [batch, positions, hidden]: what the head multiplies. ValueError where it runs over."""
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):  # Said by rms_norm.
+                return self._states(tokens)
+        except ValueError as error:
+            raise ValueError(f"{self.checkpoint.name}: {error}") from None
+
+    def _states(self, tokens):
         config, checkpoint = self.config, self.checkpoint
         tokens = np.atleast_2d(tokens)
         batch, positions = tokens.shape

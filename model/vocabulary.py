@@ -83,7 +83,11 @@ def from_merges(pieces, merges, kinds, words):
     _unique(pieces)
     if words not in _PRE_TOKENIZERS:
         raise ValueError(f"tokenizer of kind {words!r} is not known ({', '.join(_PRE_TOKENIZERS)} are)")
-    tokenizer = Tokenizer(models.BPE({piece: index for index, piece in enumerate(pieces)}, [tuple(merge.split(" ")) for merge in merges]))
+    merges = [tuple(merge.split(" ")) for merge in merges]
+    wrong  = next((merge for merge in merges if len(merge) != 2), None)
+    if wrong is not None:
+        raise ValueError(f"the merge {' '.join(wrong)[:60]!r} must be two tokens with a space between them")
+    tokenizer = Tokenizer(models.BPE({piece: index for index, piece in enumerate(pieces)}, merges))
     kind      = _PRE_TOKENIZERS[words]
     level     = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=kind in ("gpt2", "digits"))
     first     = {"gpt2": [], "digits": [pre_tokenizers.Digits(individual_digits=True)]}.get(kind)

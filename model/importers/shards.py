@@ -111,7 +111,7 @@ class Tensors:
             return [folder/SINGLE]
         if (folder/INDEX).exists():
             self.index = Fields(read_json(folder/INDEX), folder/INDEX).value("weight_map", lambda names: isinstance(names, dict) and names != {}
-                and all(is_text(name) and is_text(file) and pathlib.PurePath(file).name == file for name, file in names.items()),
+                and all(is_text(name) and is_text(file) and pathlib.PurePath(file).name == file != ".." and file for name, file in names.items()),
                 "an object from tensors to names of files in this folder")
             names   = sorted(set(self.index.values()))
             missing = [name for name in names if not (folder/name).exists()]
