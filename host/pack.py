@@ -31,7 +31,7 @@ from host import console, plan
 from model import calibrate
 from model.clips import clips
 from model.head import HEADS, head_shape, with_head
-from model.image import VERSION, write_image
+from model.image import VERSION, check_model, write_image
 from model.importers import load_checkpoint
 from model.importers.assemble import TooLarge
 from model.perplexity import own_floats, perplexity_heads
@@ -136,6 +136,7 @@ def pack(path, output, context=None, calibration=None, progress=None, head="int8
         k_steps, v_steps, source = _kv_steps(path, checkpoint, calibration, progress)
         progress.show("quantising")
         model          = with_head(quantise_checkpoint(checkpoint, k_steps, v_steps), head, planes, shortlist)
+        check_model(model)
         model.metadata = json.dumps({"calibration": pathlib.Path(source).name, "notes": checkpoint.notes,
             "chat_template": checkpoint.chat_template}).encode()
         result = plan.report(model) | {"notes": checkpoint.notes}

@@ -226,6 +226,22 @@ class _Body:
         return offset
 
 
+def check_model(model):
+    """ValueError for scales, steps and gains of a QuantisedModel that a reader of its image would refuse: before anything computes with them."""
+    for number, layer in enumerate(model.layers):
+        check = lambda name, values: _check_floats(f"layer {number} {name}", values, model.name)
+        for name, matrices in GROUPS.items():
+            group = getattr(layer, name)
+            for matrix, (_, scale) in zip(matrices, group.sections):
+                check(f"{matrix}_scale", scale)
+            if group.steps is not None:
+                check(f"{name}_steps", group.steps)
+        for name in model.config.vectors:
+            check(name, getattr(layer, name))
+    for name in ("final_norm", "embedding_steps"):
+        _check_floats(name, getattr(model, name), model.name)
+
+
 def write_image(model, path):
     """Writes a QuantisedModel; the file appears whole or not at all. Returns its length in bytes."""
     config  = model.config
