@@ -210,10 +210,26 @@ struct softmax image_softmax(const struct image_header *header)
     };
 }
 
+uint32_t image_check_body(const void *image, size_t share, struct image_body *body)
+{
+    const struct image_header *h = image;
+    size_t left;
+
+    if (body->done == 0)
+        body->done = image_header_bytes(image);
+    left = h->image_bytes - body->done;
+    if (left > share)
+        left = share;
+    body->crc   = crc32_update(body->crc, (const uint8_t *)image + body->done, left);
+    body->done += left;
+    return body->done == h->image_bytes && body->crc != h->body_crc ? IMAGE_ERROR_BODY_CRC : IMAGE_OK;
+}
+
 uint32_t image_check(const void *image, size_t bytes, size_t limit, int body)
 {
     const struct image_header *h = image;
     const uint32_t zero = 0, before = offsetof(struct image_header, header_crc), after = before + sizeof(h->header_crc);
+    struct image_body whole = {0};
     struct softmax softmax;
     size_t header_bytes;
     uint32_t crc;
@@ -243,7 +259,7 @@ uint32_t image_check(const void *image, size_t bytes, size_t limit, int body)
         return IMAGE_ERROR_ATTENTION;
     if (!offsets(h))
         return IMAGE_ERROR_OFFSET;
-    if (body && crc32_update(0, (const uint8_t *)image + header_bytes, bytes - header_bytes) != h->body_crc)
+    if (body && image_check_body(image, bytes, &whole) != IMAGE_OK)
         return IMAGE_ERROR_BODY_CRC;
     return values(h) ? IMAGE_OK : IMAGE_ERROR_VALUE;
 }

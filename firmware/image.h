@@ -38,6 +38,15 @@ enum image_error {
  */
 uint32_t image_check(const void *image, size_t bytes, size_t limit, int body);
 
+/* How far the check of a body has come; zeros begin it. */
+struct image_body {
+    size_t   done;                 /* Bytes of the image, header and records among them. */
+    uint32_t crc;
+};
+
+/* Checks the next `share` bytes of the body of an image whose header is good: IMAGE_OK until the last, then what the CRC says. */
+uint32_t image_check_body(const void *image, size_t share, struct image_body *body);
+
 /* The softmax's resolution of an image; engine_init() asks the attention core for it. */
 struct softmax image_softmax(const struct image_header *header);
 

@@ -39,11 +39,10 @@ static void copy_text(char *to, const char *from, size_t bytes)
 static void start(void)
 {
     const struct handover *handover = (const struct handover *)HANDOVER_BASE;
-    uint32_t image_bytes = handover->image_bytes;
     struct service_config config = {
         .image       = (uint8_t *)IMAGE_BASE,
         .image_limit = DDR_END - IMAGE_BASE,
-        .image_bytes = image_bytes,
+        .image_bytes = handover->image_bytes,
         .arena       = (uint8_t *)ARENA_BASE,
         .arena_bytes = HANDOVER_BASE - ARENA_BASE,
         .line_errors = uart_errors,
@@ -69,10 +68,15 @@ static void start(void)
     config.identity.pl_clock_hz = pl.clock_hz;
     config.identity.pl_ports    = config.pl.ports;
     service_init(&service, &engine, &config);
+}
+
+/* When the image that was there has been checked. */
+static void tell_model(void)
+{
     if (service.ready)
         console_print("model: %s, context %u, sessions %u\n", service.config.identity.name, service.config.identity.context,
                       service.config.identity.sessions);
-    else if (image_bytes)
+    else if (service.config.identity.problem[0])
         console_print("model: refused: %s\n", service.config.identity.problem);
     else
         console_print("model: none, waiting for an upload\n");
@@ -83,15 +87,20 @@ int main(void)
     static uint8_t frame[LINK_FRAME_MAX];
     uint8_t received[64];
     size_t length = 0, sent = 0;
+    int told = 0;
 
     timer_init();
     uart_init();
     start();
-    console_print("ready\n");
     for (;;) {
         size_t bytes = uart_read(received, sizeof(received));
         service_poll(&service, timer_us(), received, bytes);
-        if (sent == length) {
+        if (sent == length) {  /* Text comes between frames. */
+            if (!told && !service.checking) {
+                tell_model();
+                console_print("ready\n");
+                told = 1;
+            }
             sent   = 0;
             length = service_output(&service, timer_us(), frame);
         }

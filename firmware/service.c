@@ -49,7 +49,8 @@ static void forget_host(struct service *service)
         struct service_session *session = &service->sessions[i];
         session->count = session->broken = session->request = session->flags = session->stops = session->resets = 0;
     }
-    service->greeted = service->uploading = service->logits_left = 0;
+    service->greeted = service->uploading = service->logits_left = service->check_due = 0;
+    service->link.hold = service->checking != 0;
     if (!service->ready)
         return;
     for (uint32_t i = 0; i < service->config.identity.sessions; i++)
@@ -66,7 +67,10 @@ static void hello(struct service *service, const struct message_hello *message)
     }
     service->greeted = 1;
     service->config.identity.version = message->version_max < LINK_PROTOCOL_VERSION ? message->version_max : LINK_PROTOCOL_VERSION;
-    service_send_identity(service);
+    if (service->checking)
+        service->check_due = MESSAGE_HELLO;
+    else
+        service_send_identity(service);
 }
 
 /* What is wrong with a prompt is said once, when GENERATE asks for it. */
@@ -347,6 +351,10 @@ int service_poll(struct service *service, uint32_t now_us, const uint8_t *data, 
 
     count_time(service, now_us);
     link_input(&service->link, now_us, data, bytes);
+    if (service->checking) {
+        service_check(service, now_us);
+        return 1;
+    }
     if (!service->ready)
         return 0;
     if (service->drain == SERVICE_DRAIN_HELLO) {

@@ -11,6 +11,7 @@
 #define SERVICE_H
 
 #include "engine.h"
+#include "image.h"
 #include "link.h"
 
 #define SERVICE_SESSIONS_MAX 4
@@ -52,6 +53,10 @@ struct service {
     uint32_t ready;                /* A model is loaded. */
     uint32_t drain;                /* enum service_drain. */
     uint32_t image_error, engine_error;
+    size_t   checking;             /* Length of the image that is being checked, a share in each turn; 0: none. */
+    struct image_body checked;
+    uint32_t check_due;            /* Message that is answered when it is checked; 0: none. */
+    uint32_t told_us;              /* When the host last heard how far that is. */
     uint32_t upload_bytes, upload_crc, upload_offset;
     uint32_t uploading;            /* The host that is here has begun it. */
     uint32_t upload_hole;          /* It knows that a chunk is missing. */
@@ -64,7 +69,7 @@ struct service {
 
 size_t service_bytes(void);
 
-/* engine: engine_bytes() bytes. Loads the image that is there. */
+/* engine: engine_bytes() bytes. The image that is there is loaded in the turns that follow, while `checking`. */
 void service_init(struct service *service, void *engine, const struct service_config *config);
 
 /* One turn: bytes from the transport, a share of work. Returns 1 while there is work. */

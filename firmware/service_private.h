@@ -19,8 +19,11 @@ void service_send_identity(struct service *service);
 /* service.c: ends all generation (enum service_drain); until it has ended, no message is taken. */
 void service_stop_all(struct service *service, uint32_t why);
 
-/* service_upload.c: checks the image that is there and hands it to the engine. */
+/* service_upload.c: begins to check the image that is there; until it is done, no message but HELLO is taken. */
 void service_load(struct service *service, size_t bytes);
+
+/* service_upload.c: a turn of that; in the last one the engine has the image, and who waits an answer. */
+void service_check(struct service *service, uint32_t now_us);
 
 /* service_upload.c: requests. */
 void service_upload_begin(struct service *service, const struct message_upload_begin *message);

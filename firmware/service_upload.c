@@ -14,6 +14,8 @@
 #include "service_private.h"
 
 #define CONTEXT_GOAL 2048          /* Positions that each of several sessions must get. */
+#define CHECK_SHARE  0x10000       /* Bytes of an image that are checked in a turn, */
+#define CHECK_TELL   50000         /* and the board's microseconds between two signs of it; an emulated board takes seconds for them. */
 
 /* Model -----------------------------------------------------------------------------------------*/
 
@@ -58,7 +60,7 @@ static void unload(struct service *service, const char *problem)
     note_problem(service, problem);
 }
 
-void service_load(struct service *service, size_t bytes)
+static void start_engine(struct service *service, size_t bytes)
 {
     struct service_config *config = &service->config;
     struct message_identity *identity = &config->identity;
@@ -67,12 +69,6 @@ void service_load(struct service *service, size_t bytes)
     size_t  arena_bytes;
     uint32_t sessions;
 
-    unload(service, NULL);
-    service->image_error = bytes > config->image_limit ? (uint32_t)IMAGE_ERROR_LIMIT : image_check(config->image, bytes, config->image_limit, 1);
-    if (service->image_error) {
-        note_problem(service, image_error_text(service->image_error));
-        return;
-    }
     arena       = config->image + align(bytes);
     arena_bytes = align(bytes) < config->image_limit ? config->image_limit - align(bytes) : 0;
     if (config->arena_bytes > arena_bytes) {
@@ -92,6 +88,54 @@ void service_load(struct service *service, size_t bytes)
     identity->sessions    = sessions;
     memcpy(identity->name, header->name, sizeof(identity->name));
     service->ready = 1;
+}
+
+/* The check has ended; problem: why the image is refused, or NULL. */
+static void end_check(struct service *service, const char *problem)
+{
+    size_t   bytes = service->checking;
+    uint32_t due   = service->check_due;
+
+    service->checking = service->check_due = service->link.hold = 0;
+    if (problem)
+        note_problem(service, problem);
+    else
+        start_engine(service, bytes);
+    if (due == MESSAGE_HELLO || (due && service->ready))
+        service_send_identity(service);
+    else if (due)
+        service_send_error(service, due, 0, 0, service->engine_error ? LINK_ERROR_ENGINE : LINK_ERROR_IMAGE, service->config.identity.problem);
+}
+
+void service_load(struct service *service, size_t bytes)
+{
+    const struct service_config *config = &service->config;
+
+    unload(service, NULL);
+    service->checking    = bytes;
+    service->checked     = (struct image_body){0};
+    service->link.hold   = 1;
+    service->image_error = IMAGE_ERROR_LIMIT;
+    if (bytes <= config->image_limit)
+        service->image_error = image_check(config->image, bytes, config->image_limit, 0);
+    if (service->image_error && service->image_error != IMAGE_ERROR_VALUE)  /* Of a damaged body the CRC says more. */
+        end_check(service, image_error_text(service->image_error));
+}
+
+void service_check(struct service *service, uint32_t now_us)
+{
+    struct message_checking message;
+    uint32_t error = image_check_body(service->config.image, CHECK_SHARE, &service->checked);
+
+    if (service->checked.done == service->checking) {
+        if (error)
+            service->image_error = error;
+        end_check(service, service->image_error ? image_error_text(service->image_error) : NULL);
+    } else if (service->check_due && now_us - service->told_us >= CHECK_TELL && link_free(&service->link) > 1) {
+        service->told_us = now_us;
+        message = (struct message_checking){.done = (uint32_t)service->checked.done, .bytes = (uint32_t)service->checking};
+        link_send(&service->link, MESSAGE_CHECKING, &message, sizeof(message), NULL, 0);
+    }
 }
 
 /* Requests --------------------------------------------------------------------------------------*/
@@ -161,12 +205,8 @@ void service_upload_end(struct service *service)
     }
     service->uploading    = 0;
     service->upload_bytes = service->upload_offset = 0;
+    service->check_due    = MESSAGE_UPLOAD_END;
     service_load(service, bytes);
-    if (service->ready && header->header_crc != service->upload_crc)
-        unload(service, "the image is another one than was announced");
-    if (service->ready)
-        service_send_identity(service);
-    else
-        service_send_error(service, MESSAGE_UPLOAD_END, 0, 0, service->engine_error ? LINK_ERROR_ENGINE : LINK_ERROR_IMAGE,
-                           service->config.identity.problem);
+    if (service->checking && header->header_crc != service->upload_crc)
+        end_check(service, "the image is another one than was announced");
 }

@@ -330,15 +330,16 @@ def converse(device, vocabulary, model, system, virtual):
 
 def connect(args, image, progress):
     """The device at `--board`; the virtual one holds the image."""
+    checking = lambda done, total: progress.show("the board checks the model", done, total)
     if args.board != "virtual":
         with progress.waiting(f"connecting to {args.board}"):
-            return open_device(args.board, args.pl, None)
+            return open_device(args.board, args.pl, None, checking=checking)
     starting  = "starting the virtual board"
     compiling = "compiling the gateware (once; about a minute)"
     with progress.waiting(starting):
         from soc.verilate import announced  # Migen is needed for no other board.
         with announced(lambda compiles: progress.show(compiling if compiles else starting)):
-            return open_device(args.board, args.pl, image)
+            return open_device(args.board, args.pl, image, checking=checking)
 
 
 def main():

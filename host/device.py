@@ -15,11 +15,10 @@ import contextlib
 import time
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
-from host.link import LOADING, SILENCE, Link, LinkError
+from host.link import Link, LinkError
 from host.messages import (ERRORS, GENERATE, GENERATE_LOGITS, HELLO, LAYOUTS, NAMES, PARTS, PROTOCOL_VERSION, PROTOCOL_VERSION_MIN, SESSION, TOKENS,
     TOKENS_PER_FRAME, UPLOAD_BEGIN, UPLOAD_CHUNK, UPLOAD_DATA, VALUES)
 from host.transport import open_transport
@@ -28,9 +27,8 @@ from model.image import IMAGE_LIMIT, read_header
 from model.printable import printable
 
 ENDS    = ("", "eos", "length", "context", "stopped")  # enum engine_end.
-ANSWER  = 30.0   # Seconds that a board may take for an answer that is not a token's.
+ANSWER  = 30.0   # Seconds that a board may take for an answer that is not a token's, or for a sign that it is at work on it.
 BACKS   = 100    # An upload goes back so often at most.
-CHECKED = 1e6    # Bytes of an image that the slowest emulated CPU checks in a second.
 
 NOT_COMPLETE = 1 + [name for name, _ in ERRORS].index("upload")  # enum link_error, of UPLOAD_END.
 
@@ -97,15 +95,20 @@ def _message(layout, *values):
 
 
 class Device:
-    """transport, options: see `host.link.Link`. Opens a connection; `identity` is a dict of IDENTITY's members."""
-    def __init__(self, transport, **options):
+    """Opens a connection; `identity` is a dict of IDENTITY's members.
+
+    transport, options : see `host.link.Link`.
+    checking           : called with (bytes done, bytes) while the board checks an image, which it does before it answers.
+    """
+    def __init__(self, transport, checking=lambda done, total: None, **options):
         self.transport = transport
+        self.checking  = checking
         self.link      = Link(transport, **options)
         self._request  = 0
         self._stopping = {}  # STOPs of a session that are not done.
         try:
             self.link.open(_message(HELLO, PROTOCOL_VERSION_MIN, PROTOCOL_VERSION))
-            self.identity = self._expect("IDENTITY", "HELLO", timeout=max(self.link.opening, LOADING))
+            self.identity = self._expect("IDENTITY", "HELLO")
         except BaseException:
             self.close()
             raise
@@ -135,14 +138,18 @@ class Device:
             raise error
         return name, members, rest
 
-    def _expect(self, name, *requests, timeout=ANSWER, **members):
-        """Members of the next message `name` with these values; LinkError where one of `requests` is refused. Others are left behind."""
-        deadline = time.monotonic() + timeout
+    def _expect(self, name, *requests, **members):
+        """Members of the next message `name` with these values; LinkError where one of `requests` is refused. Others are left behind.
+        A board that checks an image has its time again after each sign of it."""
+        deadline = time.monotonic() + ANSWER
         while True:
             message = self._next(deadline, *requests)
             if message is None:
-                raise LinkError(f"the board did not answer within {timeout:.0f} s")
-            if message[0] == name and all(message[1][member] == value for member, value in members.items()):
+                raise LinkError(f"the board did not answer within {ANSWER:.0f} s")
+            if message[0] == "CHECKING":
+                deadline = time.monotonic() + ANSWER
+                self.checking(message[1]["done"], message[1]["bytes"])
+            elif message[0] == name and all(message[1][member] == value for member, value in members.items()):
                 return message[1]
 
     # Model ----------------------------------------------------------------------------------------
@@ -196,17 +203,14 @@ class Device:
                 name, members, _ = self._next(time.monotonic(), "UPLOAD_DATA")
                 if name == "UPLOAD_STATUS":
                     offset, backs = self._upload_offset(data, members), backs + 1
-        silence, self.link.silence = self.link.silence, max(self.link.silence, LOADING)  # It checks every byte first.
         try:
             self._send("UPLOAD_END")
-            self.identity = self._expect("IDENTITY", "UPLOAD_DATA", "UPLOAD_END", timeout=LOADING)
+            self.identity = self._expect("IDENTITY", "UPLOAD_DATA", "UPLOAD_END")
         except LinkError as error:
             members = getattr(error, "members", {})
             if (members.get("type"), members.get("code")) != (VALUES["UPLOAD_END"], NOT_COMPLETE):
                 raise
             return False
-        finally:
-            self.link.silence = silence
         return True
 
     # Sessions -------------------------------------------------------------------------------------
@@ -310,12 +314,11 @@ class Device:
         self.close()
 
 
-def open_device(name, pl="rtl", image=None, progress=lambda done, total: None, **options):
+def open_device(name, pl="rtl", image=None, progress=lambda done, total: None, checking=lambda done, total: None, **options):
     """The `Device` behind a board's name, holding `image` (path) where one is given: by the virtual board's boot script, or by upload."""
     virtual   = name == "virtual"
     transport = open_transport(name, pl, image if virtual else None, **options)
-    # An emulated CPU needs its time for checking the image before it answers.
-    device    = Device(transport, silence=SILENCE + (Path(image).stat().st_size/CHECKED if virtual and image is not None else 0))
+    device    = Device(transport, checking)
     try:
         if virtual and device.identity["problem"]:
             raise ValueError(f"{image}: the board refuses it: {device.identity['problem']}")

@@ -32,7 +32,7 @@ _PINGS     = 12               # one that talks, but gave none to so many, is ano
 _BOARDS    = 0x80             # Types from here on come from boards.
 SILENCE    = 20.0             # Seconds without an answer after which a board is given up.
 OPENING    = 5.0              # The same for HELLO, where another device may stand in the board's place,
-LOADING    = 120.0            # and for a board that checks a large image.
+LOADING    = 120.0            # and for a board that has just begun to start.
 
 assert _HEADER.size == FRAME.size
 

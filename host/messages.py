@@ -18,6 +18,9 @@ sessions, prompts that wait, requests without an answer, an upload's beginning (
 Every request has one answer, a refusal (ERROR) among them, and DONE means that it has happened: STOP and RESET of a session that generates
 are done behind the event that ends the generation, UPLOAD_BEGIN is answered when every generation has ended. TOKENS and UPLOAD_DATA have
 none of their own: GENERATE and UPLOAD_END, which close them, have it. While a GENERATE runs, another one for its session is refused.
+
+A board checks every byte of an image, at its start and at UPLOAD_END. As long as that takes it answers no message but HELLO, tells who waits
+for HELLO's or UPLOAD_END's answer how far it is (CHECKING), and asks for the others again when it is done: time-outs count from each sign.
 """
 
 from model.layout import Struct
@@ -26,7 +29,8 @@ from model.layout import Struct
 
 PROTOCOL_VERSIONS    = {       # Of the messages; frames never change their layout.
     1 : "the first",
-    2 : "HELLO forgets all sessions; one answer to every request, STOP's is DONE; DONE means done; logits belong to TOKEN alone",
+    2 : "HELLO forgets all sessions; one answer to every request, STOP's is DONE; DONE means done; logits belong to TOKEN alone; "
+        "CHECKING",
 }
 PROTOCOL_VERSION     = max(PROTOCOL_VERSIONS)
 PROTOCOL_VERSION_MIN = 2       # Oldest version that this side speaks, too.
@@ -158,6 +162,10 @@ DONE = Struct("message_done", "Board: a request without another answer is done."
     ("type",    "u4", "Type of the request."),
     ("session", "u4", "Session, or 0."),
 ])
+CHECKING = Struct("message_checking", "Board: an image is being checked, and this is how far it is; HELLO or UPLOAD_END is answered behind it.", [
+    ("done",  "u4", "Bytes that are checked."),
+    ("bytes", "u4", "Of so many."),
+])
 EMPTY = Struct("message_empty", "No members.", [])
 
 # Types (value, name, layout). Hosts send those below 0x80.
@@ -182,6 +190,7 @@ TYPES = (
     (0x87, "STATS_REPLY",   STATS),
     (0x88, "ERROR",         ERROR),
     (0x89, "DONE",          DONE),
+    (0x8A, "CHECKING",      CHECKING),
 )
 LAYOUTS = {value: layout for value, _, layout in TYPES}
 NAMES   = {value: name for value, name, _ in TYPES}

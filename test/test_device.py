@@ -7,13 +7,14 @@
 """The host's device: beside a service in this process, and beside boards that say what no firmware does."""
 
 import struct
+import time
 
 import numpy as np
 import pytest
 
 from host.device import BACKS, NOT_COMPLETE, Device, Sampling
 from host.link import LinkError, Parser, pack_frame
-from host.messages import DONE, END, ERROR, FLAG_SEQUENCED, GENERATE, IDENTITY, LOGITS, NAMES, TOKEN, UPLOAD_CHUNK, VALUES, WINDOW
+from host.messages import CHECKING, DONE, END, ERROR, FLAG_SEQUENCED, GENERATE, IDENTITY, LOGITS, NAMES, TOKEN, UPLOAD_CHUNK, VALUES, WINDOW
 
 from firmware_builds import firmware_build
 from service_board import ServiceBoard
@@ -239,6 +240,47 @@ def test_refused_uploads(images, name):
     setattr(board, name.lower(), lambda payload: [error(name, b"no room")])
     with pytest.raises(LinkError, match="^no room$"):
         Device(board).upload(images[0])
+
+
+class Checker(Keeper):
+    """Checks an image in `steps` steps of a tenth of a second before it answers `request`, and stands still at the end of `alive` steps."""
+    def __init__(self, request, steps, alive):
+        super().__init__()
+        self.steps, self.alive, self.step = steps, alive, None
+        setattr(self, request.lower(), self._begin)
+
+    def _begin(self, payload):
+        self.step = 0
+        return []
+
+    def read(self, timeout):
+        if self.step is not None and self.step < self.alive:
+            time.sleep(0.1)
+            self.step += 1
+            self.say(("CHECKING", record(CHECKING, done=self.step, bytes=self.steps)))
+            if self.step == self.steps:
+                self.step = None
+                self.say(("IDENTITY", record(IDENTITY, image_limit=1 << 20, image_crc=7, image_bytes=1000)))
+        return super().read(timeout)
+
+
+@pytest.mark.parametrize("request_name", ["HELLO", "UPLOAD_END"])
+@pytest.mark.parametrize("alive", [8, 3])
+def test_the_time_for_an_answer_counts_from_the_last_sign_of_a_check(monkeypatch, images, request_name, alive):
+    monkeypatch.setattr("host.device.ANSWER", 0.4)
+    board, seen = Checker(request_name, 8, alive), []
+
+    def run():
+        device = Device(board, lambda done, total: seen.append((done, total)))
+        device.upload(images[0])
+        return device
+
+    if alive == 8:
+        assert run().identity["image_crc"] == 7
+    else:
+        with pytest.raises(LinkError, match="^the board did not answer within 0 s$"):
+            run()
+    assert seen == [(step, 8) for step in range(1, alive + 1)]
 
 
 def test_an_upload_that_was_left_is_not_there(service, images):

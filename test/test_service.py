@@ -506,6 +506,68 @@ def test_an_upload_goes_on_where_it_was_cut_off(board, image):
     assert [members["image_crc"] for _, members, _ in host.answers()] == [crc_of(other)]
 
 
+@pytest.fixture(scope="module")
+def large(image):
+    """An image whose check takes several turns."""
+    return changed(image + bytes(300000), image_bytes=len(image) + 300000)
+
+
+def _while_checked(host, seconds):
+    """What the board says when each turn of its check takes so long: names, and how far it told to be."""
+    for _ in range(8):
+        host.board.now += seconds
+        host.hear()
+    said = [answer for answer in host.answers() if answer[0] != "UPLOAD_STATUS"]
+    signs = [struct.unpack("<II", rest) for name, _, rest in said if name == "CHECKING"]
+    return [name for name, _, _ in said if name != "CHECKING"], signs, said
+
+
+@pytest.mark.parametrize("seconds, least, most", [(0.25, 4, 6), (0, 0, 1)])
+def test_a_check_tells_how_far_it_is(large, reference, seconds, least, most):
+    """Each twentieth of a second, not in each turn; another request waits for its end."""
+    host = Host(make(b"", arena_bytes=1 << 20))
+    host.hello()
+    assert host.names() == ["IDENTITY"]
+    host.upload(large, crc_of(large))
+    host.request("STATS")
+    names, signs, said = _while_checked(host, seconds)
+    assert names == ["IDENTITY", "STATS_REPLY"] and least <= len(signs) <= most
+    assert [name for name, _, _ in said].index("IDENTITY") == len(signs)  # All before the answer.
+    assert all(total == len(large) for _, total in signs) and signs == sorted(set(signs)) and all(done < total for done, total in signs)
+    host.start(most=3)
+    assert [members["token"] for name, members, _ in host.answers() if name == "TOKEN"] == reference(PROMPT, 3)
+
+
+@pytest.mark.parametrize("start", [True, False])
+def test_a_host_that_comes_while_an_image_is_checked(large, reference, start):
+    """At the board's start and in an upload: it hears how far that is, and who the board is when it knows."""
+    board = make(large if start else b"", arena_bytes=1 << 20)
+    if not start:
+        first = Host(board)
+        first.hello()
+        first.upload(large, crc_of(large))
+    second = Host(board, connection=2)
+    second.hello()
+    second.request("IDENTIFY")
+    names, signs, said = _while_checked(second, 0.25)
+    assert names == ["IDENTITY"]*2 and len(signs) >= 2
+    assert all(members["image_crc"] == crc_of(large) and members["context"] == 40 for name, members, _ in said if name == "IDENTITY")
+    second.start(most=3)
+    assert [members["token"] for name, members, _ in second.answers() if name == "TOKEN"] == reference(PROMPT, 3)
+
+
+@pytest.mark.parametrize("at", [0.2, 0.5, 1])
+def test_damage_behind_the_first_share(host, large, at):
+    damaged = bytearray(large)
+    damaged[int(at*len(large)) - 1] ^= 1
+    host.upload(bytes(damaged), crc_of(large))
+    names, _, said = _while_checked(host, 0)
+    assert names == ["ERROR"] and said[-1][2] == b"image is damaged: CRC-32 of the body does not match"
+    host.request("IDENTIFY")
+    identity = host.answers()[0][1]
+    assert not identity["image_bytes"] and b"CRC-32" in identity["problem"]
+
+
 def test_another_image_than_announced(host, image):
     host.upload(image, crc=12345)
     said = host.answers()
