@@ -66,7 +66,7 @@ def run(image, monkeypatch, capsys):
     def run(*arguments, stdin="", device=None):
         monkeypatch.setattr(sys, "argv", ["chat.py", "--model", str(image), *map(str, arguments)])
         monkeypatch.setattr(sys, "stdin", None if stdin is None else io.StringIO(stdin))
-        monkeypatch.setattr(chat, "open_device", lambda *_: device or ExactDevice(image))
+        monkeypatch.setattr(chat, "open_device", lambda *_, **options: device or ExactDevice(image))
         with pytest.raises(SystemExit) as end:
             console.run(chat.main)
         return end.value.code, *capsys.readouterr()
@@ -306,7 +306,7 @@ def test_start_says_what_takes_long(run, image, monkeypatch):
     compiling = "compiling the gateware (once; about a minute)"
     assert compiling not in run("--prompt", "Once", "--tokens", 1)[2]
 
-    def start(*_):
+    def start(*_, **options):
         verilate._announce(True)
         verilate._announce(False)
         return ExactDevice(image)

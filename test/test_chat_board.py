@@ -194,7 +194,7 @@ def test_serial_port_uploads_and_answers(image, expected):
 def test_board_that_does_not_answer(image, monkeypatch, capsys):
     """A silent wire from the start, and a board that falls silent in the middle of an answer."""
     with Server(None) as server:
-        monkeypatch.setattr(chat, "open_device", lambda name, *_: Device(SerialTransport(name.removeprefix("serial:")), silence=1))
+        monkeypatch.setattr(chat, "open_device", lambda name, *_, **options: Device(SerialTransport(name.removeprefix("serial:")), silence=1))
         status, out, err = run(monkeypatch, capsys, "--board", server.url, "--model", image, "--prompt", PROMPT)
     assert (status, out) == (1, "") and err == "chat.py: no LiteTern firmware answered within 1 s: nothing came"
 
@@ -204,7 +204,7 @@ def test_board_that_does_not_answer(image, monkeypatch, capsys):
         def read(self, timeout=0.1):
             self.left -= 1
             return super().read(timeout) if self.left > 0 else time.sleep(0.05) or b""
-    monkeypatch.setattr(chat, "open_device", lambda *_: Device(Dying(image, pl="none"), silence=1))
+    monkeypatch.setattr(chat, "open_device", lambda *_, **options: Device(Dying(image, pl="none"), silence=1))
     status, _, err = run(monkeypatch, capsys, "--model", image, "--prompt", PROMPT)
     assert status == 1 and err == "chat.py: the board has stopped answering (nothing for 1 s)"
 
@@ -260,7 +260,7 @@ def test_another_device_in_the_middle_of_an_answer(other, said, image, monkeypat
 
 
 def test_image_too_large_for_the_board(image, monkeypatch, capsys):
-    def small(*_):
+    def small(*_, **options):
         device = Device(VirtualBoard(pl="none"))
         device.identity["image_limit"] = 1000
         return device
