@@ -229,7 +229,7 @@ def life(folder, head, omit=None, strict=False):
     board.omit = omit
     with Device(board, silence=3) as device:
         device.upload(path)
-        did = [(event.kind, event.token, event.logits.tobytes())
+        did = [(event.kind, event.token, event.logits.tobytes() if event.kind == "token" else event.logits)
             for event in device.generate([2, 3, 5, 7], Sampling(ignore_eos=True), 10, logits=True)]
         board.cache.power_cycle()
         board.start()
