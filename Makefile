@@ -22,18 +22,18 @@ help:
 	@echo "Each sets up what it needs first. PYTHON=python3.x chooses the Python (3.10 or newer)."
 
 setup:
-	@$(PYTHON) -m model.bootstrap $(EXTRAS)
+	@$(PYTHON) -m litetern.model.setup.bootstrap $(EXTRAS)
 
 # Job control gives the chat the terminal's Ctrl-C for itself: make would take it as the end.
 chat: setup
 	@if [ -t 0 ]; then set -m; fi; $(RUN) host/chat.py $(ARGS)
 
 test:
-	@$(PYTHON) -m model.bootstrap test
+	@$(PYTHON) -m litetern.model.setup.bootstrap test
 	@$(RUN) -m pytest $(ARGS)
 
 test-full:
-	@$(PYTHON) -m model.bootstrap test train bench
+	@$(PYTHON) -m litetern.model.setup.bootstrap test train bench
 	@$(RUN) -m pytest -m "full or not full" $(ARGS)
 
 clean:

@@ -8,6 +8,9 @@
 
 from setuptools import find_packages, setup
 
+# The folders of a checkout that are the package `litetern` (litetern.py).
+ROOMS = ("cores", "firmware", "host", "model", "soc")
+
 # Versions are pinned: cycles, LUTs and the simulator's build depend on them.
 TRAIN   = ["torch==2.13.0"]
 CONVERT = ["gguf==0.19.0", "sentencepiece==0.2.3"]  # GGUF files and SentencePiece models.
@@ -21,8 +24,16 @@ setup(
     description      = "Ternary language models on small Zynq boards, with LiteX",
     license          = "BSD-2-Clause",
     python_requires  = ">=3.10",
-    packages         = find_packages(include=["cores*", "host*", "model*", "soc*"]),
-    package_data     = {"soc.virtual": ["*.c", "*.cpp", "*.h"], "soc.litex_sim": ["serial2socket/*"]},
+    package_dir      = {f"litetern.{room}": room for room in ROOMS},
+    packages         = [f"litetern.{name}" for room in ROOMS for name in find_packages(include=[room, f"{room}.*"])],
+    package_data     = {
+        "litetern.firmware"       : ["Makefile", "*/*.c", "*/*.h", "*/*.S", "*/*.ld"],
+        "litetern.model"          : ["zoo/*/*"],
+        "litetern.soc.virtual.pl" : ["*.cpp", "*.h"],
+        "litetern.soc.virtual.ps" : ["*.c"],
+        "litetern.soc.litex.sim"  : ["serial2socket/*"],
+    },
+    entry_points     = {"console_scripts": ["litetern = litetern.host.cli:main"]},
     install_requires = [
         "numpy==2.2.6",
         "safetensors==0.8.0",
@@ -40,7 +51,7 @@ setup(
     extras_require   = {
         "train"   : TRAIN,
         "convert" : CONVERT,
-        "test"    : ["pytest==9.2.0", "pytest-timeout==2.4.0", "hypothesis==6.168.5", "cocotb==2.1.0", "cocotbext-axi==0.1.28", *CONVERT, *SIM, *YOSYS],
+        "test"    : ["pytest==9.2.0", "pytest-timeout==2.4.0", "hypothesis==6.168.5", "cocotb==2.1.0", "cocotbext-axi==0.1.28", "setuptools==80.9.0", *CONVERT, *SIM, *YOSYS],
         "bench"   : ["matplotlib==3.10.8", *YOSYS],
         "sim"     : SIM,
         "ecp5"    : [*SIM, *YOSYS, *ECP5],

@@ -20,19 +20,19 @@ does and half of the L2 cache; a step with more results (the head's, 1 MB) takes
 
 if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
     import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
-    from model import environment; environment.enter("numpy", "litex")
+    from litetern.model.setup import environment; environment.enter("numpy", "litex")
 
 import sys
 
 import numpy as np
 
-from bench.table import Row, parser, show
-from model.shapes import SHAPES
-from soc.accelerator import AcceleratorConfig
-from soc.virtual.driver import Driver
-from soc.virtual.pl import OCM_BASE, OCM_BYTES, RtlPL
-from soc.virtual.steps import Step
-from soc.virtual.workload import Arena, Group, Head
+from litetern.bench.table import Row, parser, show
+from litetern.model.formats.shapes import SHAPES
+from litetern.soc.accelerator import AcceleratorConfig
+from litetern.soc.virtual.pl.driver import Driver
+from litetern.soc.virtual.pl.verilated import OCM_BASE, OCM_BYTES, RtlPL
+from litetern.soc.virtual.steps import Step
+from litetern.soc.virtual.pl.workload import Arena, Group, Head
 
 HIDDEN, FFN, LAYERS, HEADS, HEAD_DIM, VOCABULARY = (getattr(SHAPES["bitnet_b1_58-large"], name)
     for name in ("hidden", "ffn", "layers", "heads", "head_dim", "vocab"))

@@ -15,22 +15,23 @@ ran the ternary head only, and its perplexity rose from 17.90 to 35.59.
 
 if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
     import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
-    from model import environment; environment.enter("numpy", "safetensors", "tokenizers")
+    from litetern.model.setup import environment; environment.enter("numpy", "safetensors", "tokenizers")
 
 import pathlib
 import sys
 
 import numpy as np
 
-from bench.table import Row, parser, show
-from model.exact import ExactHead, ExactModel
-from model.head import PLANES_MAX, shortlist_of, with_head
-from model.importers import load_checkpoint
-from model.perplexity import calibrated, exact_states, head_name, load_text, negative_log_likelihood
-from model.printable import printable
-from model.progress import Progress
+from litetern.bench.table import Row, parser, show
+from litetern.model.numerics.exact import ExactHead, ExactModel
+from litetern.model.formats.head import PLANES_MAX, shortlist_of, with_head
+from litetern.model.importers import load_checkpoint
+from litetern.model.paths import ROOT
+from litetern.model.perplexity import calibrated, exact_states, head_name, load_text, negative_log_likelihood
+from litetern.model.common.printable import printable
+from litetern.model.common.progress import Progress
 
-ZOO      = pathlib.Path(__file__).resolve().parent.parent/"model"/"zoo"/"stories"
+ZOO      = ROOT/"model"/"zoo"/"stories"
 SESSIONS = 64    # Stories that are told at once.
 
 FULL, TERNARY = 17.90, 35.59  # Perplexities of the reference's model with its full head and with the ternary one that it runs.

@@ -14,22 +14,22 @@ ternary head of 10 MB, which takes 5 ms at the memory's wall.
 
 if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
     import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
-    from model import environment; environment.enter("numpy", "litex")
+    from litetern.model.setup import environment; environment.enter("numpy", "litex")
 
 import sys
 
 import numpy as np
 
-from bench.bitnet_large import HIDDEN, VOCABULARY
-from bench.table import Row, parser, show
-from model import circuits
-from model.head import head_bytes, shortlist_of
-from model.stream import BEAT_BYTES, FORMAT_INT8, MATMUL_HEADER, TOPK_MAX, row_beats
-from soc.accelerator import AcceleratorConfig
-from soc.virtual.driver import Driver
-from soc.virtual.pl import DDR_BYTES_PER_SECOND, RtlPL
-from soc.virtual.steps import Step
-from soc.virtual.workload import Arena, Group
+from litetern.bench.bitnet_large import HIDDEN, VOCABULARY
+from litetern.bench.table import Row, parser, show
+from litetern.model.numerics import circuits
+from litetern.model.formats.head import head_bytes, shortlist_of
+from litetern.model.formats.stream import BEAT_BYTES, FORMAT_INT8, MATMUL_HEADER, TOPK_MAX, row_beats
+from litetern.soc.accelerator import AcceleratorConfig
+from litetern.soc.virtual.pl.driver import Driver
+from litetern.soc.virtual.pl.verilated import DDR_BYTES_PER_SECOND, RtlPL
+from litetern.soc.virtual.steps import Step
+from litetern.soc.virtual.pl.workload import Arena, Group
 
 SIZE = 96 << 20
 

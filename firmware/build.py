@@ -19,9 +19,10 @@ import tempfile
 
 from pathlib import Path
 
+from litetern.model.paths import BUILD, ROOT
+
 FOLDER  = Path(__file__).resolve().parent
-ROOT    = FOLDER.parent
-CACHE   = ROOT/"build"/"firmware"
+CACHE   = BUILD/"firmware"
 TIMEOUT = 600  # Seconds: a build takes some.
 OUTPUTS = {"a9": "litetern.elf", "aarch64": "litetern.elf", "host": "litetern.so", "litex": "litetern.elf"}
 GCC     = {"a9": "arm-none-eabi-", "aarch64": "aarch64-linux-gnu-", "host": "", "litex": "riscv64-unknown-elf-"}
@@ -29,12 +30,12 @@ GCC     = {"a9": "arm-none-eabi-", "aarch64": "aarch64-linux-gnu-", "host": "", 
 # Build --------------------------------------------------------------------------------------------
 
 
-def _inputs():
-    """Every file that a build may depend on."""
+def inputs():
+    """Every file (Path) that a build may depend on."""
     yield from sorted(path for path in FOLDER.rglob("*") if path.suffix in (".c", ".h", ".S", ".ld", ".py") or path.name == "Makefile")
-    for room in ("model", "cores", "soc"):
-        yield from sorted((ROOT/room).glob("*.py"))
-    yield ROOT/"host"/"messages.py"
+    described = re.search(r"^DESCRIBED *= *(.*)$", (FOLDER/"Makefile").read_text(), re.M)[1].split()
+    for pattern in described:
+        yield from sorted(ROOT.glob(pattern))
 
 
 def compiler(target="a9", name="clang"):
@@ -64,7 +65,7 @@ def build(target="a9", compiler_name="clang", defines=(), optimise="-O3", litex=
     if prefix:
         options.append(f"CROSS_COMPILE={prefix}")
     key = hashlib.sha256(repr((options, sys.version_info[:2])).encode())
-    for path in _inputs():
+    for path in inputs():
         key.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
     if litex is not None:
         options.append(f"LITEX={shlex.quote(str(Path(litex).resolve()))}")

@@ -17,12 +17,13 @@ import shlex
 
 from pathlib import Path
 
-from firmware.numerics import numerics_header
-from host import messages
-from model import image, stream
-from soc import litex_memory, zynq
-from soc.accelerator import IDENTITY, VERSION
-from soc.pl import export_csrs, litex_include
+from litetern.firmware.constants import numerics_header
+from litetern.host.link import messages
+from litetern.model.formats import image, stream
+from litetern.soc.litex import memory_map as litex_memory
+from litetern.soc.zynq import memory_map as zynq
+from litetern.soc.accelerator import IDENTITY, VERSION
+from litetern.soc.zynq.pl import export_csrs, litex_include
 
 # Pieces -------------------------------------------------------------------------------------------
 

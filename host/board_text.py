@@ -8,7 +8,7 @@
 
 import re
 
-from model.printable import printable
+from litetern.model.common.printable import printable
 
 KEPT     = 4096                                  # Bytes that are looked at; older ones go.
 BANNER   = b"LiteTern firmware "                 # The firmware's first line.

@@ -14,7 +14,7 @@
 
 if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
     import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
-    from model import environment; environment.enter("numpy", "safetensors", "serial", "tokenizers")
+    from litetern.model.setup import environment; environment.enter("numpy", "safetensors", "serial", "tokenizers")
 
 import argparse
 import dataclasses
@@ -22,15 +22,16 @@ import json
 import secrets
 import sys
 
-from host import console, terminal
-from host.conversation import Conversation, Dialogue, Vocabulary, check_length, typed
-from host.device import open_device
-from host.pack import ROOT, packed
-from host.transport import BOARDS
-from model.image import read_image
-from model.printable import CONTROL, printable
-from model.progress import Progress
-from model.sampling import SamplingSettings
+from litetern.host import console, terminal
+from litetern.host.conversation import Conversation, Dialogue, Vocabulary, check_length, typed
+from litetern.host.link.device import open_device
+from litetern.host.pack import packed
+from litetern.model.paths import ROOT
+from litetern.host.link.transport import BOARDS
+from litetern.model.formats.image import read_image
+from litetern.model.common.printable import CONTROL, printable
+from litetern.model.common.progress import Progress
+from litetern.model.numerics.sampling import SamplingSettings
 
 DEFAULT_MODEL = ROOT/"model"/"zoo"/"stories"
 SEEDS         = 10**6  # Seeds that we draw are short enough to be typed again.
@@ -321,7 +322,7 @@ def converse(device, vocabulary, model, system, virtual):
     """The Dialogue or Conversation that fits the model. ValueError for a `system` instruction that it does not know."""
     template = json.loads(model.metadata).get("chat_template")
     if template:
-        from host.templates import ChatTemplate  # Jinja is needed for no other model.
+        from litetern.host.templates import ChatTemplate  # Jinja is needed for no other model.
         return Dialogue(device, vocabulary, model.bos, ChatTemplate(template, vocabulary.tokenizer, model.bos, model.eos), system, virtual)
     if system:
         raise ValueError(f"--system: {model.name} only continues text")
@@ -337,7 +338,7 @@ def connect(args, image, progress):
     starting  = "starting the virtual board"
     compiling = "compiling the gateware (once; about a minute)"
     with progress.waiting(starting):
-        from soc.verilate import announced  # Migen is needed for no other board.
+        from litetern.soc.tools.verilate import announced  # Migen is needed for no other board.
         with announced(lambda compiles: progress.show(compiling if compiles else starting)):
             return open_device(args.board, args.pl, image, checking=checking)
 

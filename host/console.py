@@ -12,7 +12,7 @@ import pathlib
 import subprocess
 import sys
 
-from model.printable import printable
+from litetern.model.common.printable import printable
 
 INTERRUPTED = 130  # Exit status after Ctrl-C, as of shells.
 MENDABLE    = (ValueError, OSError, RuntimeError, ImportError, MemoryError, subprocess.SubprocessError)  # By a user whom a line tells what.

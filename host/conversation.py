@@ -11,8 +11,8 @@ import time
 
 from dataclasses import dataclass, field
 
-from model.tokenizer import load_tokenizer
-from soc.zynq import DDR_BYTES_PER_SECOND
+from litetern.model.tokenizer.tokenizer import load_tokenizer
+from litetern.soc.zynq.memory_map import DDR_BYTES_PER_SECOND
 
 HALF = "\N{REPLACEMENT CHARACTER}"  # What a decoder gives for bytes that are no character, or not all of one yet.
 BOM  = "\N{ZERO WIDTH NO-BREAK SPACE}"
@@ -122,7 +122,7 @@ def check_length(tokens, context):
 class Conversation:
     """One session of a board: the text so far, and what continues it.
 
-    device     : a `host.device.Device` that holds a model.
+    device     : a `litetern.host.link.device.Device` that holds a model.
     vocabulary : Vocabulary of that model.
     bos        : the model's token before each text.
     virtual    : the board's time is an estimate.
@@ -210,7 +210,7 @@ class Conversation:
 
 
 class Dialogue(Conversation):
-    """A conversation with a model that was trained to talk: turns as its `host.templates.ChatTemplate` writes them.
+    """A conversation with a model that was trained to talk: turns as its `litetern.host.templates.ChatTemplate` writes them.
 
     The board keeps what it has read, so that a turn costs its own tokens. Where the template changes what was said before, or the
     context is full and the oldest turns go, the board reads all of it again.

@@ -17,7 +17,7 @@ second that the memory's wall allows (weights and int8 head, no KV cache).
 
 if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
     import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
-    from model import environment; environment.enter("numpy", "safetensors", "tokenizers", "gguf", "unicorn", extra="convert")
+    from litetern.model.setup import environment; environment.enter("numpy", "safetensors", "tokenizers", "gguf", "unicorn", extra="convert")
 
 import argparse
 import json
@@ -28,18 +28,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from host import console, plan
-from host.device import Device, Sampling
-from model.environment import ROOT
-from model.exact import ExactModel
-from model.image import write_image
-from model.importers import load_checkpoint
-from model.importers.assemble import check_fits
-from model.quantised import quantise_checkpoint
-from model.reference import ReferenceModel
-from soc.virtual.board import VirtualBoard
+from litetern.host import console, plan
+from litetern.host.link.device import Device, Sampling
+from litetern.model.paths import ROOT
+from litetern.model.numerics.exact import ExactModel
+from litetern.model.formats.image import write_image
+from litetern.model.importers import load_checkpoint
+from litetern.model.importers.assemble import check_fits
+from litetern.model.numerics.quantised import quantise_checkpoint
+from litetern.model.numerics.reference import ReferenceModel
+from litetern.soc.virtual.board import VirtualBoard
 
-GOLDEN = ROOT/"test"/"golden"
+GOLDEN = ROOT/"test"/"model"/"golden"
 
 # Checkpoints --------------------------------------------------------------------------------------
 
@@ -60,7 +60,7 @@ STORIES_110M = _shape(768, 2048, 12, 12, 12, 32000, 1024, tied=True)
 
 @dataclass(frozen=True)
 class Format:
-    """golden: stem in test/golden. checkpoint: whom it stands for; shape: that one's."""
+    """golden: stem in test/model/golden. checkpoint: whom it stands for; shape: that one's."""
     name       : str
     golden     : str
     checkpoint : str

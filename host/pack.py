@@ -13,7 +13,7 @@
 
 if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
     import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
-    from model import environment; environment.enter("numpy", "safetensors", "tokenizers")
+    from litetern.model.setup import environment; environment.enter("numpy", "safetensors", "tokenizers")
 
 import argparse
 import contextlib
@@ -27,22 +27,22 @@ import sys
 
 import numpy as np
 
-from host import console, plan
-from model import calibrate
-from model.clips import clips
-from model.head import HEADS, head_shape, with_head
-from model.image import VERSION, check_model, write_image
-from model.importers import load_checkpoint
-from model.importers.assemble import TooLarge
-from model.perplexity import own_floats, perplexity_heads
-from model.printable import printable
-from model.progress import Progress
-from model.quantised import quantise_checkpoint
-from model.text import read_records, token_stream
-from model.tokenizer import load_tokenizer
+from litetern.host import console, plan
+from litetern.model import calibrate
+from litetern.model.paths import BUILD, ROOT
+from litetern.model.quality.clips import clips
+from litetern.model.formats.head import HEADS, head_shape, with_head
+from litetern.model.formats.image import VERSION, check_model, write_image
+from litetern.model.importers import load_checkpoint
+from litetern.model.importers.assemble import TooLarge
+from litetern.model.perplexity import own_floats, perplexity_heads
+from litetern.model.common.printable import printable
+from litetern.model.common.progress import Progress
+from litetern.model.numerics.quantised import quantise_checkpoint
+from litetern.model.tokenizer.text import read_records, token_stream
+from litetern.model.tokenizer.tokenizer import load_tokenizer
 
-ROOT  = pathlib.Path(__file__).resolve().parent.parent
-CACHE = ROOT/"build"/"models"
+CACHE = BUILD/"models"
 
 FILES        = (".gguf", ".bin")  # Checkpoints that are one file.
 TEXT_TOKENS  = 4096               # Of a text that heads are compared on.
@@ -112,11 +112,11 @@ def _quality(path, checkpoint, model, text, calibration, result, force, progress
 
 def pack(path, output, context=None, calibration=None, progress=None, head="int8", planes=None, shortlist=None, ternary=False, text=None,
     force=False):
-    """Packs the checkpoint at `path` into the file `output`; returns the report (see `host.plan`). Raises ValueError.
+    """Packs the checkpoint at `path` into the file `output`; returns the report (see `litetern.host.plan`). Raises ValueError.
 
     context     : positions, at most the checkpoint's own (the default).
     calibration : text file for the steps of the KV cache.
-    head, planes, shortlist : see `model.head.with_head`.
+    head, planes, shortlist : see `litetern.model.formats.head.with_head`.
     ternary     : round a float checkpoint, which else keeps 8 bits a weight, to ternary weights.
     text        : text file on which the floats, the image and the heads are compared.
     force       : pack what the exact path ruins, too (rounding floats to ternary, which states its own price, is never refused).

@@ -8,14 +8,14 @@
 
 import numpy as np
 
-from host import console
-from model.head import HEADS, head_bytes
-from model.image import IMAGE_LIMIT, image_parts
-from model.importers.assemble import model_config
-from model.perplexity import head_name
-from model.quantised import Group, Layer, QuantisedModel, TernaryHead
-from model.stream import BEAT_BYTES, FORMAT_INT8, FORMAT_TERNARY, ROWS_MAX, row_beats
-from soc import zynq
+from litetern.host import console
+from litetern.model.formats.head import HEADS, head_bytes
+from litetern.model.formats.image import IMAGE_LIMIT, image_parts
+from litetern.model.importers.assemble import model_config
+from litetern.model.perplexity import head_name
+from litetern.model.numerics.quantised import Group, Layer, QuantisedModel, TernaryHead
+from litetern.model.formats.stream import BEAT_BYTES, FORMAT_INT8, FORMAT_TERNARY, ROWS_MAX, row_beats
+from litetern.soc.zynq import memory_map as zynq
 
 BUFFERS     = 8 << 20  # Bytes: more than the engine's buffers take beside weights and KV cache.
 CONTEXT_MIN = 16       # Positions: a board that holds fewer is of no use.
@@ -70,7 +70,7 @@ def milliseconds(count):
 def outline(shape, weights="ternary", planes=0, shortlist=0, **about):
     """QuantisedModel of a shape: arrays of the right sizes that take no memory.
 
-    planes, shortlist : of the head's format (`model.head.head_shape`).
+    planes, shortlist : of the head's format (`litetern.model.formats.head.head_shape`).
     about             : other fields of QuantisedModel.
     """
     config = model_config(shape)

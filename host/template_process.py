@@ -4,7 +4,7 @@
 # Copyright (c) 2026 LiteTern developers
 # SPDX-License-Identifier: BSD-2-Clause
 
-"""Jinja in the process that renders chat templates (`model.sandbox`): {"template": Jinja, "renders": [{variable: value}, …]} → {"texts": [str, …]}.
+"""Jinja in the process that renders chat templates (`litetern.model.common.sandbox`): {"template": Jinja, "renders": [{variable: value}, …]} → {"texts": [str, …]}.
 
 Jinja's sandbox keeps a template from files and modules, not from loops without end or strings without limit.
 """

@@ -6,22 +6,22 @@
 
 """Chat templates: messages to the tokens that the model was trained to see around them.
 
-A template is a program of the checkpoint's author: it runs in `model.sandbox`.
+A template is a program of the checkpoint's author: it runs in `litetern.model.common.sandbox`.
 """
 
-from model.sandbox import Sandbox, SandboxError
+from litetern.model.common.sandbox import Sandbox, SandboxError
 
 ROLES  = ("system", "user", "assistant")
 MEMORY = 256 << 20  # Bytes beside those of Python and Jinja.
 
 
 class ChatTemplate:
-    """text: Jinja; tokenizer: a `model.tokenizer.Tokenizer`; bos, eos: token ids. ValueError for a template that is no Jinja."""
+    """text: Jinja; tokenizer: a `litetern.model.tokenizer.tokenizer.Tokenizer`; bos, eos: token ids. ValueError for a template that is no Jinja."""
     def __init__(self, text, tokenizer, bos, eos):
         self.text, self.tokenizer, self.bos = text, tokenizer, bos
         self.names    = {"bos_token": tokenizer.token(bos) or "", "eos_token": tokenizer.token(eos) or ""}
         self.special  = tokenizer.special
-        self._sandbox = Sandbox("host.template_process", MEMORY, "jinja2")
+        self._sandbox = Sandbox("litetern.host.template_process", MEMORY, "jinja2")
         self._render()
 
     def _render(self, *talks):

@@ -15,8 +15,8 @@ import sys
 import termios
 import textwrap
 
-from model import progress
-from model.printable import printable
+from litetern.model.common import progress
+from litetern.model.common.printable import printable
 
 # Words --------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ be the text that the model is judged by.
 
 if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
     import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
-    from model import environment; environment.enter("numpy", "safetensors", "tokenizers")
+    from litetern.model.setup import environment; environment.enter("numpy", "safetensors", "tokenizers")
 
 import argparse
 import json
@@ -23,15 +23,15 @@ import sys
 
 import numpy as np
 
-from model.fields import Fields, is_number
-from model.files import read_json
-from model.image import FLOAT_HIGH, FLOAT_LOW
-from model.importers import load_checkpoint
-from model.printable import printable
-from model.progress import Progress
-from model.reference import ReferenceModel
-from model.text import read_records, token_stream, windows
-from model.tokenizer import load_tokenizer
+from litetern.model.common.fields import Fields, is_number
+from litetern.model.common.files import read_json
+from litetern.model.formats.image import FLOAT_HIGH, FLOAT_LOW
+from litetern.model.importers import load_checkpoint
+from litetern.model.common.printable import printable
+from litetern.model.common.progress import Progress
+from litetern.model.numerics.reference import ReferenceModel
+from litetern.model.tokenizer.text import read_records, token_stream, windows
+from litetern.model.tokenizer.tokenizer import load_tokenizer
 
 FILE = "calibration.json"  # Beside a checkpoint: the steps that its owner measured.
 

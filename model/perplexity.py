@@ -11,7 +11,7 @@
 
 if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
     import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
-    from model import environment; environment.enter("numpy", "safetensors", "tokenizers")
+    from litetern.model.setup import environment; environment.enter("numpy", "safetensors", "tokenizers")
 
 import argparse
 import json
@@ -22,17 +22,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from model import calibrate
-from model.circuits import AttentionParameters
-from model.exact import ExactHead, ExactModel
-from model.head import with_head
-from model.importers import load_checkpoint
-from model.printable import printable
-from model.progress import Progress
-from model.quantised import quantise_checkpoint
-from model.reference import ReferenceModel
-from model.text import read_records, token_stream, windows
-from model.tokenizer import load_tokenizer
+from litetern.model import calibrate
+from litetern.model.numerics.circuits import AttentionParameters
+from litetern.model.numerics.exact import ExactHead, ExactModel
+from litetern.model.formats.head import with_head
+from litetern.model.importers import load_checkpoint
+from litetern.model.common.printable import printable
+from litetern.model.common.progress import Progress
+from litetern.model.numerics.quantised import quantise_checkpoint
+from litetern.model.numerics.reference import ReferenceModel
+from litetern.model.tokenizer.text import read_records, token_stream, windows
+from litetern.model.tokenizer.tokenizer import load_tokenizer
 
 # Measure ------------------------------------------------------------------------------------------
 
@@ -74,7 +74,7 @@ def perplexity_float(checkpoint, tokens, length, stride=None, batch=8, progress=
 def exact_states(model, tokens, length, stride=None, batch=64, progress=None, saturation=None):
     """Yields (float32 [n, hidden] states before the head, int [n] targets) of the exact path; the windows of a batch advance together.
 
-    saturation: None, or a `model.saturation.Saturation` that counts what is clipped.
+    saturation: None, or a `litetern.model.numerics.saturation.Saturation` that counts what is clipped.
     """
     count = 0
     for inputs, targets, scored, lengths in batches(tokens, length, stride, batch):

@@ -20,7 +20,7 @@ a resume with another `--tokens` plans the fall anew.
 
 if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
     import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
-    from model import environment; environment.enter("torch", "safetensors", "tokenizers", extra="train")
+    from litetern.model.setup import environment; environment.enter("torch", "safetensors", "tokenizers", extra="train")
 
 import argparse
 import csv
@@ -33,9 +33,9 @@ import time
 
 import torch
 
-from model import train_export, train_text
-from model.muon import Muon32
-from model.network import CHOICES, Network, Shape
+from litetern.model.training import train_export, train_text
+from litetern.model.training.muon import Muon32
+from litetern.model.training.network import CHOICES, Network, Shape
 
 # Plan ---------------------------------------------------------------------------------------------
 

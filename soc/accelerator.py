@@ -16,15 +16,18 @@ from litex.soc.interconnect import axi, stream
 from litex.soc.interconnect.csr import CSRField, CSRStatus, CSRStorage
 from litex.soc.interconnect.csr_eventmanager import EventManager, EventSourcePulse
 
-from cores import attention, matmul, probe, reader, writer
-from cores.attention import Attention
-from cores.matmul import Matmul
-from cores.probe import Probe
-from cores.ranges import BLOCK_BYTES, range_layout
-from cores.reader import DMAReader
-from cores.writer import DMAWriter
-from model.circuits import ATTENTION, AttentionParameters
-from model.stream import FORMAT_INT8, FORMAT_TERNARY, HEAD_DIM_MAX, ROW_WEIGHTS_MAX, ROWS_MAX, TOPK_MAX
+from litetern.cores import probe
+from litetern.cores.attention import core as attention
+from litetern.cores.dma import reader, writer
+from litetern.cores.matmul import core as matmul
+from litetern.cores.attention.core import Attention
+from litetern.cores.matmul.core import Matmul
+from litetern.cores.probe import Probe
+from litetern.cores.dma.ranges import BLOCK_BYTES, range_layout
+from litetern.cores.dma.reader import DMAReader
+from litetern.cores.dma.writer import DMAWriter
+from litetern.model.numerics.circuits import ATTENTION, AttentionParameters
+from litetern.model.formats.stream import FORMAT_INT8, FORMAT_TERNARY, HEAD_DIM_MAX, ROW_WEIGHTS_MAX, ROWS_MAX, TOPK_MAX
 
 # Constants ----------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@
 
 from dataclasses import dataclass
 
-from soc import zynq
+from litetern.soc.zynq import memory_map as zynq
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@
 
 if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
     import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
-    from model import environment; environment.enter("numpy", "litex")
+    from litetern.model.setup import environment; environment.enter("numpy", "litex")
 
 import argparse
 import json
@@ -28,20 +28,21 @@ from migen.genlib.resetsync import AsyncResetSynchronizer
 
 from litex.gen import *
 
-from model.head import HEADS
-from model.printable import printable
-from model.shapes import SHAPES
-from soc.accelerator import FORMATS, AcceleratorConfig
-from soc.boards import BOARDS
-from soc.generator import BATCHES, STRATEGIES, convert
-from soc.pl import PL, export_csrs, quiet
-from soc.platforms.digilent_pynqz1 import Platform
-from soc.ps7 import PS7
-from soc.verilate import self_contained
-from soc.yosys import find_yosys, synthesize
+from litetern.model.formats.head import HEADS
+from litetern.model.common.printable import printable
+from litetern.model.formats.shapes import SHAPES
+from litetern.model.paths import BUILD
+from litetern.soc.accelerator import FORMATS, AcceleratorConfig
+from litetern.soc.boards import BOARDS
+from litetern.soc.generator.design import BATCHES, STRATEGIES, convert
+from litetern.soc.zynq.pl import PL, export_csrs, quiet
+from litetern.soc.platforms.digilent_pynqz1 import Platform
+from litetern.soc.zynq.ps7 import PS7
+from litetern.soc.tools.verilate import self_contained
+from litetern.soc.tools.yosys import find_yosys, synthesize
 
 BOARD = BOARDS["pynqz1"]
-BUILD = Path(__file__).resolve().parent.parent/"build"/"pynqz1"
+FOLDER = BUILD/"pynqz1"
 
 # CRG ----------------------------------------------------------------------------------------------
 
@@ -91,7 +92,7 @@ class BaseSoC(PL):
 
 
 def build(config, folder):
-    """Writes Verilog, netlist and register description; returns (`soc.yosys.Netlist`, {what: Path})."""
+    """Writes Verilog, netlist and register description; returns (`litetern.soc.tools.yosys.Netlist`, {what: Path})."""
     gateware, software = Path(folder)/"gateware", Path(folder)/"software"/"include"
     find_yosys()
     text    = BaseSoC(config).verilog()
@@ -120,7 +121,7 @@ def main():
     report.add_argument("--json",       action="store_true",           help="Print the report as one JSON object.")
     builds = parser.add_argument_group("build options")
     builds.add_argument("--build",      action="store_true",           help="Synthesise the PL (Yosys).")
-    builds.add_argument("--output-dir", default=BUILD, type=Path,      help="Folder of what is built (default: build/pynqz1).")
+    builds.add_argument("--output-dir", default=FOLDER, type=Path,      help="Folder of what is built (default: build/pynqz1).")
     args = parser.parse_args()
     if not (args.report or args.build):
         parser.error("nothing to do: give --report or --build")

@@ -16,7 +16,7 @@
 
 if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
     import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
-    from model import environment; environment.enter("numpy", "migen", "litex", "litedram", "litescope", "pythondata_cpu_vexriscv", "pythondata_misc_tapcfg", extra="sim")
+    from litetern.model.setup import environment; environment.enter("numpy", "migen", "litex", "litedram", "litescope", "pythondata_cpu_vexriscv", "pythondata_misc_tapcfg", extra="sim")
 
 import os
 import sys
@@ -39,16 +39,16 @@ from litex.build.parser import LiteXArgumentParser  # Behind soc_core: LiteX imp
 from litedram import modules as litedram_modules
 from litedram.phy.model import SDRAMPHYModel, sdram_module_nphases
 
-from model.progress import Progress
-from soc.accelerator import AcceleratorConfig
-from soc.litedram import add_accelerator
-from soc.litex_builder import FirmwareBuilder
-from soc.litex_memory import MAIN_RAM_BASE
-from soc.litex_sim import session
-from soc.litex_sim.simulator import SimulatorError, compile_simulator, copy_modules
-from soc.verilate import VerilateError
+from litetern.model.common.progress import Progress
+from litetern.model.paths import BUILD
+from litetern.soc.accelerator import AcceleratorConfig
+from litetern.soc.litex.litedram import add_accelerator
+from litetern.soc.litex.builder import FirmwareBuilder
+from litetern.soc.litex.memory_map import MAIN_RAM_BASE
+from litetern.soc.litex.sim import session
+from litetern.soc.litex.sim.simulator import SimulatorError, compile_simulator, copy_modules
+from litetern.soc.tools.verilate import VerilateError
 
-ROOT           = Path(__file__).resolve().parent.parent
 SYS_CLK_FREQ   = int(1e6)      # As in litex_sim: a cycle is a microsecond of the SoC's timers.
 SDRAM_CLK_FREQ = int(100e6)    # Timing of the SDRAM.
 UARTBONE_CLOCK = int(1e9)      # The bridge gives up a request after a tenth of its "second": a host may be slow.
@@ -196,7 +196,7 @@ def parse(argv=None):
     parser = LiteXArgumentParser()
     parser.prog, parser.description = "sim.py", __doc__.splitlines()[0]  # LiteX's class takes keywords for the program's name.
     parser.set_platform(SimPlatform)
-    parser.set_defaults(output_dir=str(ROOT/"build"/"sim"), integrated_rom_size=0, cpu_reset_address=MAIN_RAM_BASE, l2_size=0,
+    parser.set_defaults(output_dir=str(BUILD/"sim"), integrated_rom_size=0, cpu_reset_address=MAIN_RAM_BASE, l2_size=0,
         jobs=os.cpu_count(), log_level="warning")
     sim_args(parser)
     return parser, parser.parse_args(argv)

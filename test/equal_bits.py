@@ -10,7 +10,7 @@
 
 if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
     import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
-    from model import environment; environment.enter("numpy", "tokenizers", "unicorn")
+    from litetern.model.setup import environment; environment.enter("numpy", "tokenizers", "unicorn")
 
 import argparse
 import sys
@@ -22,18 +22,23 @@ import numpy as np
 
 from tokenizers import Tokenizer
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT/"test")]
+from litetern.model.paths import ROOT
+
+sys.path.insert(0, str(ROOT/"test"))
+
+from folders import FOLDERS
+
+sys.path[:0] = FOLDERS
 
 from firmware_builds import BUILDS, firmware_build
 from firmware_engine import OK, TOKEN, Engine
-from host.device import Device, Sampling
-from model.exact import ExactModel
-from model.head import HEADS, with_head
-from model.image import read_image, write_image
-from model.importers import load_checkpoint
-from model.quantised import quantise_checkpoint
-from soc.virtual.board import VirtualBoard
+from litetern.host.link.device import Device, Sampling
+from litetern.model.numerics.exact import ExactModel
+from litetern.model.formats.head import HEADS, with_head
+from litetern.model.formats.image import read_image, write_image
+from litetern.model.importers import load_checkpoint
+from litetern.model.numerics.quantised import quantise_checkpoint
+from litetern.soc.virtual.board import VirtualBoard
 
 ZOO    = ROOT/"model"/"zoo"/"stories"
 PROMPT = "Once upon a time"

@@ -7,8 +7,10 @@
 """What holds the project together: set-up, scripts under any Python, generated documents, the rooms' borders."""
 
 import ast
+import collections
 import importlib.metadata
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -16,8 +18,10 @@ import sys
 
 import pytest
 
-from model import environment
-from model.environment import ROOT
+import litetern
+
+from litetern.model.setup import environment
+from litetern.model.setup.environment import ROOT
 
 ROOMS = {  # What each room may import of ours.
     "model"    : {"model"},
@@ -27,6 +31,8 @@ ROOMS = {  # What each room may import of ours.
     "host"     : {"host", "model", "soc"},
 }
 
+FILES = 15  # On one level of a room, at most.
+
 TRACKED = subprocess.run(["sh", "-c", "git ls-files"], cwd=ROOT, capture_output=True, text=True, timeout=60).stdout.split("\n")[:-1]
 PYTHON  = [ROOT/name for name in TRACKED if name.endswith(".py") and (ROOT/name).exists()] or \
     [path for room in [*ROOMS, "bench", "doc", "test"] for path in (ROOT/room).rglob("*.py")]
@@ -35,20 +41,34 @@ PYTHON  = [ROOT/name for name in TRACKED if name.endswith(".py") and (ROOT/name)
 
 
 def imports(path):
-    """Top-level names of the modules that a file imports."""
+    """Top-level names of the modules that a file imports; of ours ("litetern.model"), the room."""
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name.split(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            yield node.module.split(".")[0]
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else \
+            [node.module] if isinstance(node, ast.ImportFrom) and node.level == 0 else []
+        yield from (".".join(name.split(".")[:2 if name.startswith("litetern.") else 1]) for name in names)
 
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_rooms_import_what_they_may(room):
     ours     = {*ROOMS, "bench", "test", "doc"}
     breaches = [f"{path.relative_to(ROOT)}: {name}" for path in PYTHON if path.is_relative_to(ROOT/room)
-        for name in imports(path) if name in ours - ROOMS[room]]
+        for name in imports(path) if name.removeprefix("litetern.") in ours - ROOMS[room]]
     assert breaches == []
+
+
+def test_no_module_has_two_names():
+    """Ours are imported as modules of `litetern` and as nothing else: in one process, no module is there twice."""
+    breaches = [f"{path.relative_to(ROOT)}: {name}" for path in PYTHON for name in imports(path) if name in (*ROOMS, "bench", "doc", "test")]
+    assert breaches == []
+    code = "import sys; sys.path[0] = %r; from litetern.model.setup import environment; environment.enter(); print([p for p in sys.path if p == %r])" % (str(ROOT), str(ROOT))
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60).stdout == "[]\n"
+    assert litetern.__path__ == [str(ROOT)]
+
+
+def test_no_room_is_crowded():
+    """Files on one level, so that a name can be found by looking."""
+    counts = collections.Counter(str(pathlib.PurePosixPath(name).parent) for name in TRACKED if not name.endswith("__init__.py"))
+    assert {folder: count for folder, count in counts.items() if count > FILES} == {}
 
 
 def test_every_package_is_in_setup():
@@ -56,7 +76,7 @@ def test_every_package_is_in_setup():
     name     = lambda text: re.sub(r"[-_.]+", "-", text).lower()
     required = {name(package) for package in re.findall(r'"([\w.-]+)==', (ROOT/"setup.py").read_text())}
     brought  = {"setuptools", "huggingface-hub", "serial"}  # By pip, by transformers, by pyserial.
-    ours     = {*ROOMS, "bench", "doc", "test", *(path.stem for path in PYTHON)}
+    ours     = {"litetern", *(f"litetern.{room}" for room in (*ROOMS, "bench")), *(path.stem for path in PYTHON)}
     owners   = importlib.metadata.packages_distributions()
     lacking  = {f"{path.relative_to(ROOT)}: {module}" for path in PYTHON for module in imports(path)
         if module not in sys.stdlib_module_names and module not in ours and not {name(o) for o in owners.get(module, [module])} & (required | brought)
@@ -85,10 +105,10 @@ def test_commands_start_under_a_bare_python():
     """Run by a Python without any package, from another folder, a script finds the project's own environment."""
     bare = [sys._base_executable, "-S"]  # Not of .venv, no site-packages.
     assert subprocess.run([*bare, "-c", "import numpy"], capture_output=True, timeout=60).returncode != 0
-    scripts = [path for path in PYTHON if path.name != "make_golden.py" and re.search(r"^    from model import environment; environment.enter\(", path.read_text(), re.M)]
-    named   = [path for path in PYTHON if re.search(r'^if __name__ == "__main__":$', path.read_text(), re.M) and path.parent.name in
+    scripts = [path for path in PYTHON if path.name != "make_golden.py" and re.search(r"^    from litetern.model.setup import environment; environment.enter\(", path.read_text(), re.M)]
+    named   = [path for path in PYTHON if re.search(r'^if __name__ == "__main__":$', path.read_text(), re.M) and path.parent.relative_to(ROOT).as_posix() in
         ("bench", "host", "model", "soc") and path.name != "bootstrap.py"]
-    assert ROOT/"host"/"chat.py" in named and set(named) <= set(scripts), "without the preamble of model/environment.py"
+    assert ROOT/"host"/"chat.py" in named and set(named) <= set(scripts), "without the preamble of model/setup/environment.py"
     if not (environment.VENV/"bin"/"python").exists():
         pytest.fail("the tests run in .venv: make test sets it up")
     for script in scripts:
@@ -98,10 +118,11 @@ def test_commands_start_under_a_bare_python():
 
 def test_missing_environment_is_one_line(tmp_path):
     """Without .venv the user is told the command that makes it."""
-    (tmp_path/"model").mkdir()
-    for name in ("__init__.py", "bootstrap.py", "environment.py", "packages.py", "progress.py"):
-        (tmp_path/"model"/name).write_text((ROOT/"model"/name).read_text())
-    (tmp_path/"script.py").write_text("from model import environment; environment.enter('numpy', 'no_such_package', extra='train')\n")
+    for name in ("litetern.py", "model/__init__.py", "model/paths.py", "model/common/__init__.py", "model/common/progress.py", "model/setup/__init__.py",
+            "model/setup/bootstrap.py", "model/setup/environment.py", "model/setup/packages.py"):
+        (tmp_path/name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path/name).write_text((ROOT/name).read_text())
+    (tmp_path/"script.py").write_text("from litetern.model.setup import environment; environment.enter('numpy', 'no_such_package', extra='train')\n")
     done = subprocess.run([sys.executable, "-S", str(tmp_path/"script.py")], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr == f"script.py: needs numpy, no_such_package: run `make setup EXTRAS=train` in {tmp_path}\n"
@@ -111,7 +132,7 @@ def test_missing_environment_is_one_line(tmp_path):
 
 def test_ctrl_c_while_modules_load(tmp_path):
     """A line, no traceback, and the status of a program that the signal ended."""
-    (tmp_path/"slow.py").write_text("import sys; sys.path[0] = %r\nfrom model import environment; environment.enter()\nraise KeyboardInterrupt\n" % str(ROOT))
+    (tmp_path/"slow.py").write_text("import sys; sys.path[0] = %r\nfrom litetern.model.setup import environment; environment.enter()\nraise KeyboardInterrupt\n" % str(ROOT))
     done = subprocess.run([sys.executable, str(tmp_path/"slow.py")], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "\nslow.py: stopped\n")
 

@@ -21,10 +21,11 @@ import zipfile
 
 import pytest
 
-from model import bootstrap, environment, packages
-from model.environment import ROOT
+from litetern.model.setup import bootstrap, environment, packages
+from litetern.model.paths import ROOT
 
-MODULES = ("__init__", "bootstrap", "environment", "packages", "progress")
+MODULES = ("litetern", "model/__init__", "model/paths", "model/common/__init__", "model/common/progress", "model/setup/__init__", "model/setup/bootstrap",
+    "model/setup/environment", "model/setup/packages")  # What set-up needs.
 PACKAGE = "ternlib"  # What the project requires.
 
 # How the project and its package are built: a wheel by hand, so that no other package is needed.
@@ -73,9 +74,9 @@ class Project:
         self.root, self.home, self.links = folder/"project", folder/"home", folder/"links"
         write_project(self.root, "litetern", f"Requires-Dist: {PACKAGE}==1.0\nRequires-Dist: never==1; extra == \"train\"\n")
         (self.root/"setup.py").write_text("")
-        (self.root/"model").mkdir()
         for name in MODULES:
-            shutil.copy(ROOT/"model"/f"{name}.py", self.root/"model")
+            (self.root/name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT/f"{name}.py", self.root/f"{name}.py")
         self.links.mkdir()
         namespace = {}
         exec(BACKEND.format(name=PACKAGE, requires="", before="pass"), namespace)
@@ -90,7 +91,7 @@ class Project:
         (self.home/".config"/"pip").mkdir(parents=True, exist_ok=True)
         (self.home/".config"/"pip"/"pip.conf").write_text(config)
         user = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "XDG_", "PYTHON", "VIRTUAL_ENV"))}
-        done = subprocess.run([python, "-m", "model.bootstrap", *extras], cwd=self.root, env={**user, "HOME": str(self.home), **variables},
+        done = subprocess.run([python, "-m", "litetern.model.setup.bootstrap", *extras], cwd=self.root, env={**user, "HOME": str(self.home), **variables},
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
         return done.returncode, done.stdout
 
@@ -335,10 +336,10 @@ def test_missing_tool_is_installed_or_named(monkeypatch, capsys):
 
 def test_a_python_that_is_too_old(monkeypatch):
     """One line: what make runs first can be read by any of them."""
-    text = (ROOT/"model"/"bootstrap.py").read_text()
-    assert text.isascii() and not re.search(r"\bf[\"']|:=|->|print ", text)
-    ast.parse(text, feature_version=(3, 4))
-    assert not (ROOT/"model"/"__init__.py").read_text().split("\n\n", 1)[1].strip()
+    for name in ("litetern", "model/__init__", "model/setup/__init__", "model/setup/bootstrap"):
+        text = (ROOT/f"{name}.py").read_text()
+        assert text.isascii() and not re.search(r"\bf[\"']|:=|->|print ", text)
+        ast.parse(text, feature_version=(3, 4))
     monkeypatch.setattr(sys, "version_info", (2, 7, 18))
     line = r"^setup: Python \S+ is too old: LiteTern needs 3\.10 or newer \(`make PYTHON=python3\.x \.\.\.` [\w ]*\)$"
     with pytest.raises(SystemExit, match=line):
@@ -347,4 +348,4 @@ def test_a_python_that_is_too_old(monkeypatch):
 
 def test_make_runs_the_bootstrap():
     recipe = (ROOT/"Makefile").read_text()
-    assert recipe.count("$(PYTHON) -m ") == recipe.count("$(PYTHON) -m model.bootstrap") == 3
+    assert recipe.count("$(PYTHON) -m ") == recipe.count("$(PYTHON) -m litetern.model.setup.bootstrap") == 3

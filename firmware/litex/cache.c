@@ -7,7 +7,7 @@
 
 /*
  * Cache maintenance of VexRiscv: what the CPU writes goes straight to the memory, and one instruction forgets all that it has read.
- * A cache between it and the memory (L2) is not there: soc/litedram.py refuses one.
+ * A cache between it and the memory (L2) is not there: soc/litex/litedram.py refuses one.
  */
 
 #include <generated/soc.h>

@@ -32,7 +32,7 @@
 #define LINE_MAX         64
 #define TOKENS_DEFAULT   8
 
-_Static_assert(FIRMWARE_BASE == MAIN_RAM_BASE, "soc/litex_memory.py and the SoC disagree on where the memory is");
+_Static_assert(FIRMWARE_BASE == MAIN_RAM_BASE, "soc/litex/memory_map.py and the SoC disagree on where the memory is");
 
 static struct engine         engine;
 static struct service        service;

@@ -4,15 +4,15 @@
 # Copyright (c) 2026 LiteTern developers
 # SPDX-License-Identifier: BSD-2-Clause
 
-"""Importers: one small file per format, each giving a `model.checkpoint.Checkpoint`."""
+"""Importers: one small file per format, each giving a `litetern.model.formats.checkpoint.Checkpoint`."""
 
 import pathlib
 
-from model.files import File
-from model.importers.ggml import load_gguf
-from model.importers.huggingface import load_huggingface
-from model.importers.llama2c import load_llama2c
-from model.importers.rounding import round_to_ternary
+from litetern.model.common.files import File
+from litetern.model.importers.ggml import load_gguf
+from litetern.model.importers.huggingface import load_huggingface
+from litetern.model.importers.llama2c import load_llama2c
+from litetern.model.importers.rounding import round_to_ternary
 
 KNOWN = "a folder with config.json and *.safetensors, a .gguf file, a .bin file of llama2.c"
 

@@ -18,11 +18,11 @@ Each is asked once, in the order in which a token needs them, so that a checkpoi
 
 import numpy as np
 
-from model.checkpoint import Checkpoint
-from model.config import ModelConfig, gain_widths, matrix_shapes
-from model.image import IMAGE_LIMIT, image_parts
-from model.importers import vocabulary
-from model.stream import FORMAT_INT8, FORMAT_TERNARY
+from litetern.model.formats.checkpoint import Checkpoint
+from litetern.model.formats.config import ModelConfig, gain_widths, matrix_shapes
+from litetern.model.formats.image import IMAGE_LIMIT, image_parts
+from litetern.model.importers import vocabulary
+from litetern.model.formats.stream import FORMAT_INT8, FORMAT_TERNARY
 
 GRANULE = 8  # Widths are multiples of it (model.config).
 

@@ -13,14 +13,14 @@ import pathlib
 
 import numpy as np
 
-from model.config import RANGES
-from model.fields import REQUIRED, is_number, is_whole
-from model.files import naming
-from model.importers import vocabulary
-from model.importers.assemble import assemble, check_fits, interleaved_to_halves, matrix_shapes, model_config
-from model.importers.gguf_file import GGUF, I2_S
-from model.importers.matrices import check_scale, exact_ternary, from_float, from_i2_s
-from model.tokenizer import BYTE, NORMAL, convert
+from litetern.model.formats.config import RANGES
+from litetern.model.common.fields import REQUIRED, is_number, is_whole
+from litetern.model.common.files import naming
+from litetern.model.importers import vocabulary
+from litetern.model.importers.assemble import assemble, check_fits, interleaved_to_halves, matrix_shapes, model_config
+from litetern.model.importers.gguf_file import GGUF, I2_S
+from litetern.model.importers.matrices import check_scale, exact_ternary, from_float, from_i2_s
+from litetern.model.tokenizer.tokenizer import BYTE, NORMAL, convert
 
 MATRICES = {"q": "attn_q", "k": "attn_k", "v": "attn_v", "o": "attn_output", "gate": "ffn_gate", "up": "ffn_up", "down": "ffn_down"}
 GAINS    = {"attn_norm": "attn_norm", "ffn_norm": "ffn_norm", "o_norm": "attn_sub_norm", "down_norm": "ffn_sub_norm"}
@@ -79,7 +79,7 @@ def _tokenizer(metadata):
 
 
 class _Reader:
-    """Reader of `model.importers.assemble` over a file; decides the rule for float matrices."""
+    """Reader of `litetern.model.importers.assemble` over a file; decides the rule for float matrices."""
     def __init__(self, file, shape, interleaved, rule):
         self.file, self.tensors, self.interleaved = file, file.tensors, interleaved
         self.unread  = {*self.tensors} - {FACTORS}

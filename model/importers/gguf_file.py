@@ -22,8 +22,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.fields import LONGEST, Fields
-from model.files import TOKENIZER_LIMIT, File, naming
+from litetern.model.common.fields import LONGEST, Fields
+from litetern.model.common.files import TOKENIZER_LIMIT, File, naming
 
 I2_S = 36  # Of microsoft's fork: 128 weights in 32 bytes, and a float32 scale behind all of them.
 

@@ -14,13 +14,13 @@ import pathlib
 
 import numpy as np
 
-from model.config import ACTIVATIONS, RANGES
-from model.fields import REQUIRED, Fields
-from model.files import naming, read_json
-from model.importers import vocabulary
-from model.importers.assemble import assemble, check_fits, matrix_shapes, model_config
-from model.importers.matrices import check_scale, exact_ternary, from_float, from_two_bits
-from model.importers.shards import Tensors
+from litetern.model.formats.config import ACTIVATIONS, RANGES
+from litetern.model.common.fields import REQUIRED, Fields
+from litetern.model.common.files import naming, read_json
+from litetern.model.importers import vocabulary
+from litetern.model.importers.assemble import assemble, check_fits, matrix_shapes, model_config
+from litetern.model.importers.matrices import check_scale, exact_ternary, from_float, from_two_bits
+from litetern.model.importers.shards import Tensors
 
 MATRICES = {
     "q": "self_attn.q_proj", "k": "self_attn.k_proj", "v": "self_attn.v_proj", "o": "self_attn.o_proj",
@@ -98,7 +98,7 @@ class Quantisation:
 
 
 class _Reader:
-    """Reader of `model.importers.assemble` over a folder; decides the rule for float matrices."""
+    """Reader of `litetern.model.importers.assemble` over a folder; decides the rule for float matrices."""
     def __init__(self, tensors, shape, quantisation, rule):
         self.tensors, self.quantisation = tensors, quantisation
         microsoft  = "model.layers.0.self_attn.attn_sub_norm.weight" in tensors

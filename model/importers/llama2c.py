@@ -16,13 +16,13 @@ import pathlib
 
 import numpy as np
 
-from model.config import RANGES
-from model.fields import Fields
-from model.files import TOKENIZER_LIMIT, File, naming, read_bytes
-from model.importers import vocabulary
-from model.importers.assemble import assemble, check_fits, gain_widths, interleaved_to_halves, matrix_shapes, model_config
-from model.importers.matrices import exact_ternary, from_float
-from model.tokenizer import convert
+from litetern.model.formats.config import RANGES
+from litetern.model.common.fields import Fields
+from litetern.model.common.files import TOKENIZER_LIMIT, File, naming, read_bytes
+from litetern.model.importers import vocabulary
+from litetern.model.importers.assemble import assemble, check_fits, gain_widths, interleaved_to_halves, matrix_shapes, model_config
+from litetern.model.importers.matrices import exact_ternary, from_float
+from litetern.model.tokenizer.tokenizer import convert
 
 MAGIC   = 0x616b3432  # "ak42".
 NUMBERS = ("hidden", "ffn", "layers", "heads", "kv_heads", "vocab", "context")
@@ -71,7 +71,7 @@ def _order(shape, version):
 
 
 class _Reader:
-    """Reader of `model.importers.assemble` over a file."""
+    """Reader of `litetern.model.importers.assemble` over a file."""
     def __init__(self, file, shape, version, start, rule):
         self.file, self.places, self.heads = file, {}, {"q": shape["heads"], "k": shape["kv_heads"]}
         for name, count, size in _order(shape, version):

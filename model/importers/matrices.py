@@ -16,7 +16,7 @@ Rules for floats:
 
 import numpy as np
 
-from model.quantised import absmax_rows, absmean_ternary
+from litetern.model.numerics.quantised import absmax_rows, absmean_ternary
 
 TWO_BIT_INVALID = 3  # Codes of two bits are w + 1: 0, 1, 2.
 

@@ -8,17 +8,17 @@
 
 import dataclasses
 
-from model.checkpoint import MATRICES
-from model.quantised import absmean_ternary
+from litetern.model.formats.checkpoint import MATRICES
+from litetern.model.numerics.quantised import absmean_ternary
 
 
 def perplexity(checkpoint):
     """Perplexity of the float reference on calibration's built-in text; None without a tokenizer."""
     # Imported here: these load checkpoints themselves.
-    from model.calibrate import DEFAULT_TEXT
-    from model.perplexity import perplexity_float
-    from model.text import token_stream
-    from model.tokenizer import load_tokenizer
+    from litetern.model.calibrate import DEFAULT_TEXT
+    from litetern.model.perplexity import perplexity_float
+    from litetern.model.tokenizer.text import token_stream
+    from litetern.model.tokenizer.tokenizer import load_tokenizer
     if not checkpoint.tokenizer:
         return None
     tokens = token_stream([DEFAULT_TEXT], load_tokenizer(checkpoint.tokenizer, checkpoint.name), checkpoint.bos)

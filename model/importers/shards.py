@@ -16,8 +16,8 @@ import pathlib
 
 import numpy as np
 
-from model.fields import Fields, is_text, is_whole
-from model.files import JSON_LIMIT, File, naming, parse_json, read_json
+from litetern.model.common.fields import Fields, is_text, is_whole
+from litetern.model.common.files import JSON_LIMIT, File, naming, parse_json, read_json
 
 SINGLE  = "model.safetensors"  # Where it is, it is the model, as transformers has it: an index and other files beside it are strays.
 INDEX   = "model.safetensors.index.json"

@@ -8,10 +8,10 @@
 
 import pathlib
 
-from model.config import VOCAB_MAX
-from model.fields import Fields
-from model.files import TOKENIZER_LIMIT, read_bytes, read_json, read_text
-from model.tokenizer import convert, load_tokenizer
+from litetern.model.formats.config import VOCAB_MAX
+from litetern.model.common.fields import Fields
+from litetern.model.common.files import TOKENIZER_LIMIT, read_bytes, read_json, read_text
+from litetern.model.tokenizer.tokenizer import convert, load_tokenizer
 
 TEMPLATE_LIMIT = 1 << 20  # Bytes of a chat template.
 TOKEN_LONGEST  = 1024     # Characters of a token.

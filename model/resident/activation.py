@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from model.resident.fixed import shift_round
+from litetern.model.resident.fixed import shift_round
 
 FRACTION    = 10         # Gate and up are fixed point of 16 bits with so many behind the point: ±32.
 BITS        = 16

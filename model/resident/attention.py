@@ -13,7 +13,7 @@
 
 import numpy as np
 
-from model.resident.fixed import reciprocal, shift_round
+from litetern.model.resident.fixed import reciprocal, shift_round
 
 FRACTION        = 6   # q, k and v leave their matrices in 1/64 of their steps, 16 bits, and are rounded once, after RoPE.
 BITS            = 16

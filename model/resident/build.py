@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.resident import activation, attention, position, sampling
-from model.resident.config   import ResidentConfig
-from model.resident.matrix   import SCALE_BITS, Matrix, largest_step, make_matrix
-from model.resident.quantise import GAIN_BITS
+from litetern.model.resident import activation, attention, position, sampling
+from litetern.model.resident.config import ResidentConfig
+from litetern.model.resident.matrix import SCALE_BITS, Matrix, largest_step, make_matrix
+from litetern.model.resident.quantise import GAIN_BITS
 
 RESIDUAL_BITS         = 18
 RESIDUAL_FRACTION_MAX = 16
@@ -113,7 +113,7 @@ def _eps(config, unit, width):
 
 def calibrate(source, tokens):
     """Largest values of the float reference over int [batch, positions] tokens: {"q": [layers, heads], "k", "v", "residual", "hidden"}."""
-    from model.resident.reference import ReferenceModel
+    from litetern.model.resident.reference import ReferenceModel
     config = source.config
     maxima = {"q": np.zeros((config.layers, config.heads)), "k": np.zeros((config.layers, config.kv_heads)),
         "v": np.zeros((config.layers, config.kv_heads)), "residual": 0.0, "hidden": 0.0}
@@ -129,7 +129,7 @@ def calibrate(source, tokens):
 
 
 def build(source, maxima):
-    """ResidentModel of a `model.resident.source.Source`.
+    """ResidentModel of a `litetern.model.resident.source.Source`.
 
     maxima: of `calibrate`; the source's own limits of q, k and v come first where it has them.
     """

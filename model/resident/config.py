@@ -8,8 +8,8 @@
 
 from dataclasses import dataclass
 
-from model.resident.activation import ACTIVATIONS
-from model.resident.quantise   import NORMS
+from litetern.model.resident.activation import ACTIVATIONS
+from litetern.model.resident.quantise import NORMS
 
 POSITIONS = ("rope", "learned")
 

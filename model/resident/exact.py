@@ -8,10 +8,10 @@
 
 import numpy as np
 
-from model.resident import activation, attention, position, sampling
-from model.resident.build    import RESIDUAL_BITS
-from model.resident.fixed    import Clip, shift_round
-from model.resident.quantise import quantise
+from litetern.model.resident import activation, attention, position, sampling
+from litetern.model.resident.build import RESIDUAL_BITS
+from litetern.model.resident.fixed import Clip, shift_round
+from litetern.model.resident.quantise import quantise
 
 # Model --------------------------------------------------------------------------------------------
 

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.planes            import levels
-from model.resident.fixed    import shift_round
-from model.resident.quantise import RECIPROCAL
+from litetern.model.formats.planes import levels
+from litetern.model.resident.fixed import shift_round
+from litetern.model.resident.quantise import RECIPROCAL
 
-# Planes of balanced trits in a weight (model/planes.py), and the largest weight of each format.
+# Planes of balanced trits in a weight (model/formats/planes.py), and the largest weight of each format.
 PLANES  = {"ternary": 1, "trits2": 2, "trits3": 3}
 FORMATS = {**{name: levels(planes) for name, planes in PLANES.items()}, "int4": 7, "int8": 127}
 

@@ -8,10 +8,10 @@
 
 import numpy as np
 
-from model.resident.build  import build, calibrate
-from model.resident.config import ResidentConfig
-from model.resident.matrix import FORMATS
-from model.resident.source import Source
+from litetern.model.resident.build import build, calibrate
+from litetern.model.resident.config import ResidentConfig
+from litetern.model.resident.matrix import FORMATS
+from litetern.model.resident.source import Source
 
 SHAPE = {"hidden": 32, "ffn": 48, "layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 8, "vocab": 50, "window": 24}
 

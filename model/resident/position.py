@@ -11,7 +11,7 @@ No table grows with the window: the image holds one increment per pair of elemen
 
 import numpy as np
 
-from model.resident.fixed import shift_round
+from litetern.model.resident.fixed import shift_round
 
 ANGLE_BITS = 24
 INDEX_BITS = 12                     # Of a turn; the last 10 address the quarter wave.

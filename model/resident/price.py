@@ -11,7 +11,7 @@
 
 if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
     import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent.parent)
-    from model import environment; environment.enter("numpy", "safetensors", "tokenizers")
+    from litetern.model.setup import environment; environment.enter("numpy", "safetensors", "tokenizers")
 
 import argparse
 import json
@@ -19,19 +19,19 @@ import sys
 
 import numpy as np
 
-from model import perplexity
-from model.calibrate import DEFAULT_TEXT, kv_steps
-from model.perplexity import negative_log_likelihood, perplexity_exact
-from model.printable import printable
-from model.progress import Progress
-from model.quantised import quantise_checkpoint
-from model.resident.build import build, calibrate
-from model.resident.exact import ResidentExact
-from model.resident.reference import ReferenceModel
-from model.resident.sampling import LOGIT_FRACTION
-from model.resident.source import load, to_checkpoint
-from model.text import read_records, token_stream
-from model.tokenizer import load_tokenizer
+from litetern.model import perplexity
+from litetern.model.calibrate import DEFAULT_TEXT, kv_steps
+from litetern.model.perplexity import negative_log_likelihood, perplexity_exact
+from litetern.model.common.printable import printable
+from litetern.model.common.progress import Progress
+from litetern.model.numerics.quantised import quantise_checkpoint
+from litetern.model.resident.build import build, calibrate
+from litetern.model.resident.exact import ResidentExact
+from litetern.model.resident.reference import ReferenceModel
+from litetern.model.resident.sampling import LOGIT_FRACTION
+from litetern.model.resident.source import load, to_checkpoint
+from litetern.model.tokenizer.text import read_records, token_stream
+from litetern.model.tokenizer.tokenizer import load_tokenizer
 
 # Measure ------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.resident.fixed import bit_length, rsqrt, shift_round
+from litetern.model.resident.fixed import bit_length, rsqrt, shift_round
 
 GAIN_BITS     = 12       # Gains are int16 in units of 2**-12: ±7.99.
 INDEX_BITS    = 4        # Bits of m below its leading one that choose the reciprocal.

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from model.reference import fake_quantise, rms_norm, rope
+from litetern.model.numerics.reference import fake_quantise, rms_norm, rope
 
 # Pieces -------------------------------------------------------------------------------------------
 

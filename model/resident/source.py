@@ -12,18 +12,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.checkpoint import Checkpoint
-from model.config import ModelConfig
-from model.fields import Fields, is_number
-from model.files import TOKENIZER_LIMIT, naming, read_bytes, read_json
-from model.importers.huggingface import MATRICES, NORMS as NORM_NAMES, SUB_NORMS
-from model.importers.shards import Tensors
-from model.planes import PLANES_MAX, SCALE_MIN, rows_by_planes
-from model.quantised import absmean_ternary
-from model.resident.activation import ACTIVATIONS
-from model.resident.config import EPS, POSITIONS, VOCAB_MAX, WIDTH_MAX, WINDOW_MAX, ResidentConfig
-from model.resident.matrix import FORMATS, PLANES
-from model.resident.quantise import NORMS
+from litetern.model.formats.checkpoint import Checkpoint
+from litetern.model.formats.config import ModelConfig
+from litetern.model.common.fields import Fields, is_number
+from litetern.model.common.files import TOKENIZER_LIMIT, naming, read_bytes, read_json
+from litetern.model.importers.huggingface import MATRICES, NORMS as NORM_NAMES, SUB_NORMS
+from litetern.model.importers.shards import Tensors
+from litetern.model.formats.planes import PLANES_MAX, SCALE_MIN, rows_by_planes
+from litetern.model.numerics.quantised import absmean_ternary
+from litetern.model.resident.activation import ACTIVATIONS
+from litetern.model.resident.config import EPS, POSITIONS, VOCAB_MAX, WIDTH_MAX, WINDOW_MAX, ResidentConfig
+from litetern.model.resident.matrix import FORMATS, PLANES
+from litetern.model.resident.quantise import NORMS
 
 WEIGHTS = ("ternary", "int4", "int8")  # Formats of the blocks.
 LIMITS  = (1e-4, 1e6)                  # Of the values of q, K and V that become 127.
@@ -150,7 +150,7 @@ def _read(tensors, config, weights, embedding_format):
 
 
 def to_checkpoint(source):
-    """The same model as a `model.checkpoint.Checkpoint`, for the streamed path. ValueError where that does not know the family."""
+    """The same model as a `litetern.model.formats.checkpoint.Checkpoint`, for the streamed path. ValueError where that does not know the family."""
     c = source.config
     if (c.gated, c.norm, c.positions, source.weights) != (True, "rms", "rope", "ternary"):
         raise ValueError(f"{source.name}: the streamed path has ternary models with RMSNorm, RoPE and a gated FFN only")

@@ -9,7 +9,7 @@
 from litex.build.generic_platform import IOStandard, Pins, Subsignal
 from litex.build.xilinx import Xilinx7SeriesPlatform
 
-from soc.boards import BOARDS
+from litetern.soc.boards import BOARDS
 
 # IOs ----------------------------------------------------------------------------------------------
 

@@ -13,20 +13,20 @@ import time
 
 import numpy as np
 
-from firmware import build
-from model.files import read_bytes
-from model.image import read_header
-from model.stream import TOPK_MAX
-from soc.accelerator import AcceleratorConfig
-from soc.pl import CSR_BASE
-from soc.virtual.cache import EVICTIONS, L1_OPERATIONS, PL310, CacheModel
-from soc.virtual.cmodel import CModelPL
-from soc.virtual.cpu import CPU, PAGE
-from soc.virtual.elf import read_elf
-from soc.virtual.mpcore import MPCore, SystemWatchdog
-from soc.virtual.slcr import SLCR, DevC
-from soc.virtual.uart import UART
-from soc.zynq import DDR_BYTES, HANDOVER, HANDOVER_BASE, HANDOVER_MAGIC, IMAGE_BASE, OCM_BASE, OCM_BYTES
+from litetern.firmware import build
+from litetern.model.common.files import read_bytes
+from litetern.model.formats.image import read_header
+from litetern.model.formats.stream import TOPK_MAX
+from litetern.soc.accelerator import AcceleratorConfig
+from litetern.soc.zynq.pl import CSR_BASE
+from litetern.soc.virtual.ps.cache import EVICTIONS, L1_OPERATIONS, PL310, CacheModel
+from litetern.soc.virtual.pl.cmodel import CModelPL
+from litetern.soc.virtual.ps.cpu import CPU, PAGE
+from litetern.soc.virtual.ps.elf import read_elf
+from litetern.soc.virtual.ps.mpcore import MPCore, SystemWatchdog
+from litetern.soc.virtual.ps.slcr import SLCR, DevC
+from litetern.soc.virtual.ps.uart import UART
+from litetern.soc.zynq.memory_map import DDR_BYTES, HANDOVER, HANDOVER_BASE, HANDOVER_MAGIC, IMAGE_BASE, OCM_BASE, OCM_BYTES
 
 PLS = ("rtl", "c", "none")
 
@@ -122,7 +122,7 @@ class VirtualBoard:
     image     : path or bytes that the script has loaded; None for a board that waits for an upload.
     pl        : "rtl" (the gateware in Verilator), "c" (bit-exact C cores behind the same registers), "none" (no bitstream: the
                 firmware runs its own C cores).
-    strict    : the cache model acts line by line and watches loads (slower, see `soc.virtual.cache`).
+    strict    : the cache model acts line by line and watches loads (slower, see `litetern.soc.virtual.ps.cache`).
     seed      : of evictions and of the memory model.
     elf       : path of the firmware; by default it is built.
     config    : of the gateware; by default what the image needs (`config_for`).
@@ -148,7 +148,7 @@ class VirtualBoard:
 
     def _make_pl(self, name, seed):
         if name == "rtl":
-            from soc.virtual.pl import MemoryParameters, RtlPL
+            from litetern.soc.virtual.pl.verilated import MemoryParameters, RtlPL
             pl = RtlPL(self.cache.dma, self.config, parameters=MemoryParameters(seed=seed), ocm=self.cache.dma_high)
             pl.set_hook(self.cache.hook)
         else:

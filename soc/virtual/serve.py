@@ -14,14 +14,14 @@
 
 if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
     import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent.parent)
-    from model import environment; environment.enter("numpy", "unicorn", "migen")
+    from litetern.model.setup import environment; environment.enter("numpy", "unicorn", "migen")
 
 import argparse
 import select
 import socket
 import sys
 
-from soc.virtual.board import PLS, BoardError, VirtualBoard
+from litetern.soc.virtual.board import PLS, BoardError, VirtualBoard
 
 IDLE = 0.02  # Seconds between two looks at a board that waits for its host.
 

@@ -8,7 +8,7 @@
 
 import numpy as np
 
-from soc.virtual.workload import interleave
+from litetern.soc.virtual.pl.workload import interleave
 
 STEP_TIMEOUT = 1 << 26  # Cycles.
 

@@ -17,10 +17,11 @@ import tempfile
 
 from pathlib import Path
 
-from firmware.build import FOLDER as FIRMWARE, ROOT, TIMEOUT
+from litetern.firmware.build import FOLDER as FIRMWARE, TIMEOUT, inputs
+from litetern.model.paths import BUILD, ROOT
 
 FOLDER     = Path(__file__).resolve().parent
-CACHE      = ROOT/"build"/"fuzz"
+CACHE      = BUILD/"fuzz"
 SANITIZERS = "-fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all"
 INSTALL    = "no compiler here links the address sanitizer: apt-get install gcc (or clang)"
 MULTILIB   = "no compiler here links 32-bit programs with the address sanitizer: apt-get install gcc-multilib"
@@ -69,8 +70,7 @@ def build_target(name, headers={}, engine="driver", compiler_name=None, bits=64)
     machine  = " -m32 -msse2 -mfpmath=sse" if bits == 32 else ""
     sanitize = f"{SANITIZERS} -fno-omit-frame-pointer{machine}"
     key      = hashlib.sha256(repr((chosen, engine, sanitize, sys.version_info[:2])).encode())
-    sources  = [path for folder in (FIRMWARE, FOLDER) for path in folder.rglob("*") if path.suffix in (".c", ".h", ".py") or path.name == "Makefile"]
-    for path in sorted([*sources, *(ROOT/"model").glob("*.py"), *(ROOT/"soc").glob("*.py"), *(ROOT/"cores").glob("*.py"), ROOT/"host"/"messages.py"]):
+    for path in [*inputs(), *sorted(path for path in FOLDER.iterdir() if path.suffix in (".c", ".h", ".py"))]:
         key.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
     source  = FOLDER/f"{name}.c"
     folder  = CACHE/f"{engine}-{key.hexdigest()[:16]}"
@@ -83,7 +83,7 @@ def build_target(name, headers={}, engine="driver", compiler_name=None, bits=64)
         library = _library(folder, Path(work), chosen, f"{sanitize} {coverage}")
         for file, text in headers.items():
             (Path(work)/file).write_text(text)
-        flags   = ["-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", *shlex.split(sanitize), f"-I{FOLDER}", f"-I{FIRMWARE}", f"-I{work}",
+        flags   = ["-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", *shlex.split(sanitize), f"-I{FOLDER}", *[f"-I{path}" for path in (FIRMWARE, *FIRMWARE.iterdir()) if path.is_dir()], f"-I{work}",
             *shlex.split((library.parent/"include").read_text())]
         objects = [str(Path(work)/"target.o")]
         _run([chosen, *flags, *shlex.split(coverage), "-c", str(source), "-o", objects[0]])

@@ -18,7 +18,9 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from firmware.build import ROOT
+from litetern.model.paths import ROOT
+
+from folders import FOLDERS
 from fuzz_build import CACHE, FOLDER, build_target
 
 ENGINES = ("driver", "libfuzzer")
@@ -85,7 +87,7 @@ def _seeds(target, folder):
 
 def _environment():
     options = {"ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:symbolize=1", "UBSAN_OPTIONS": "print_stacktrace=1"}
-    return {**os.environ, **options, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT/"test"), str(FOLDER), os.environ.get("PYTHONPATH", "")])}
+    return {**os.environ, **options, "PYTHONPATH": os.pathsep.join([*FOLDERS, str(ROOT), os.environ.get("PYTHONPATH", "")])}
 
 
 def _watch(target, command, current, progress):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.head import with_head
+from litetern.model.formats.head import with_head
 from tiny_model import image_bytes, tiny_model, with_int8_body
 
 # Images -------------------------------------------------------------------------------------------

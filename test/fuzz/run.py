@@ -29,8 +29,9 @@ which fuzz_python.py runs in a process of its own under limits of memory and tim
 
 if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
     import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent.parent)
-    from model import environment; environment.enter("numpy")
-    sys.path[1:1] = [sys.path[0] + "/test", sys.path[0] + "/test/fuzz"]
+    from litetern.model.setup import environment; environment.enter("numpy")
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+    from folders import FOLDERS; sys.path[:0] = FOLDERS
 
 import argparse
 import sys
@@ -40,7 +41,7 @@ from pathlib import Path
 
 from fuzz_runner import ENGINES, fuzz
 from fuzz_targets import TARGETS
-from model.progress import Progress
+from litetern.model.common.progress import Progress
 
 
 MINUTE = 60  # Seconds between two lines where there is no terminal.

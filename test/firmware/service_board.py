@@ -1,0 +1,111 @@
+#
+# This file is part of LiteTern.
+#
+# Copyright (c) 2026 LiteTern developers
+# SPDX-License-Identifier: BSD-2-Clause
+
+"""The firmware's service with the C cores behind it, in this process: a transport for `litetern.host.link.device.Device` that answers at once."""
+
+import ctypes
+
+import numpy as np
+
+from litetern.host.link.protocol import Parser, pack_frame
+from litetern.host.link.messages import FLAG_GAP, FLAG_SEQUENCED, IDENTITY, VALUES
+
+FRAME_ROOM  = 2048
+IMAGE_LIMIT = 1 << 20   # Bytes.
+POINTER     = ctypes.c_void_p
+
+
+class EnginePl(ctypes.Structure):
+    """struct engine_pl, which cores_pl_init() fills."""
+    _fields_ = [(name, POINTER) for name in ("context", "memory", "results")] + \
+        [(name, ctypes.c_uint32) for name in ("ports", "queries_max", "rows_max", "row_weights_max", "topk_max", "timeout_us", "results_bytes")] + \
+        [(name, POINTER) for name in ("start", "progress", "status", "cycles", "abort", "clean", "invalidate", "microseconds", "allow", "resolve")]
+
+
+class Config(ctypes.Structure):
+    """struct service_config."""
+    _fields_ = [("image", POINTER), ("image_limit", ctypes.c_size_t), ("image_bytes", ctypes.c_size_t), ("arena", POINTER),
+        ("arena_bytes", ctypes.c_size_t), ("pl", EnginePl), ("identity", ctypes.c_uint8*IDENTITY.size), ("line_errors", POINTER), ("pl_errors", POINTER)]
+
+
+class ServiceBoard:
+    """build: a host build of `firmware_builds`. image: bytes that are there at the start. share: beats of a turn of the C cores.
+
+    polls : turns of the board's loop between two looks at the line; `now` is its clock in seconds, a millisecond for each turn.
+    """
+    def __init__(self, build, image=b"", share=2**32 - 1, image_limit=IMAGE_LIMIT, arena_bytes=0):
+        build.free()
+        self.build, self.polls, self.now, self.incoming = build, 1, 0.0, bytearray()
+        memory = build.base
+        config = self.config = Config(image_limit=image_limit, image_bytes=len(image))
+        config.image = self.image = build.room(image_limit)
+        build.view(self.image, np.uint8, len(image))[:] = np.frombuffer(image, np.uint8)
+        config.arena, config.arena_bytes = build.room(arena_bytes), arena_bytes
+        self.cores   = build.room(build.call("cores_pl_bytes"))
+        self.service = build.room(build.call("service_bytes"))
+        self.frame   = build.room(FRAME_ROOM)
+        self.data    = build.room(1 << 16)
+        build.call("cores_pl_init", self.cores, ctypes.addressof(config.pl), memory, np.uint64(len(build.memory)), share, 0)
+        build.call("service_init", self.service, build.room(build.call("engine_bytes")), ctypes.addressof(config))
+
+    def turn(self, data=b""):
+        """One service_poll() with bytes of the line; returns the frame that goes out, or b""."""
+        build, self.now = self.build, self.now + 0.001
+        clock = int(self.now*1e6) & 0xFFFFFFFF
+        build.view(self.data, np.uint8, len(data))[:] = np.frombuffer(data, np.uint8)
+        build.call("service_poll", self.service, clock, self.data, len(data))
+        return build.get(self.frame, np.uint8, build.call("service_output", self.service, clock, self.frame)).tobytes()
+
+    def write(self, data):
+        self.incoming += data
+
+    def read(self, timeout):
+        data, self.incoming = bytes(self.incoming), bytearray()
+        said = self.turn(data)
+        for _ in range(self.polls - 1):
+            said += self.turn()
+        return said
+
+    def close(self):
+        pass
+
+
+class RawHost:
+    """A host that says anything in any order, and again what the board asks for. `heard`: (type, payload) of all messages, once and in order."""
+    def __init__(self, board, connection=1):
+        self.board, self.connection, self.number, self.received, self.acknowledged = board, connection, 0, 0, 0
+        self.heard, self.waiting, self.gap, self.open = [], {}, False, False
+        self.parser = Parser(self._take)
+
+    def _take(self, connection, number, acknowledged, type, flags, payload):
+        if connection != self.connection:
+            return
+        self.open    = True
+        self.acknowledged = acknowledged
+        self.waiting = {sent: message for sent, message in self.waiting.items() if sent > acknowledged}
+        self.gap    |= bool(flags & FLAG_GAP)
+        if flags & FLAG_SEQUENCED and number == self.received + 1:
+            self.received += 1
+            self.heard.append((type, payload))
+
+    def _frame(self, number, type, payload):
+        return pack_frame(self.connection, number, self.received, type, FLAG_SEQUENCED, payload)
+
+    def say(self, type, payload=b""):
+        """Sends a message and lets the board take a turn."""
+        self.number += 1
+        frame = self._frame(self.number, type, payload)
+        self.hear(frame)
+        if self.number > self.acknowledged:
+            self.waiting[self.number] = type, payload
+
+    def hear(self, data=b"", turns=1):
+        """Turns of the board, whose frames are acknowledged."""
+        for _ in range(turns):
+            again = b"".join(self._frame(number, *message) for number, message in self.waiting.items()) if self.gap else b""
+            self.gap = False
+            self.parser.feed(self.board.turn(pack_frame(self.connection, 0, self.received, VALUES["ACK"], 0)*self.open + again + data), self.board.now)
+            data = b""
