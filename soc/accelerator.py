@@ -27,13 +27,14 @@ from litetern.cores.dma.ranges import BLOCK_BYTES, range_layout
 from litetern.cores.dma.reader import DMAReader
 from litetern.cores.dma.writer import DMAWriter
 from litetern.model.numerics.circuits import ATTENTION, AttentionParameters
+from litetern.model.formats.engine import CORE
 from litetern.model.formats.stream import FORMAT_INT8, FORMAT_TERNARY, HEAD_DIM_MAX, ROW_WEIGHTS_MAX, ROWS_MAX, TOPK_MAX
 
 # Constants ----------------------------------------------------------------------------------------
 
 IDENTITY      = 0x4C54524E            # "LTRN".
 VERSION       = (3, 0)                # Registers and streams: (incompatible, compatible) changes.
-CORES         = ("matmul", "attention", "probe")
+CORES         = CORE.names
 READS         = ("read0", "read1")    # Ranges of memory that lanes may read …
 WRITES        = ("write0", "write1")  # … and write.
 FORMATS       = {"ternary": FORMAT_TERNARY, "int8": FORMAT_INT8}

@@ -26,7 +26,7 @@ static uint32_t status(void *context, uint32_t port)
 
     if (cores_advance(&cores->run[port], cores->share))
         return ENGINE_PL_BUSY;
-    if (cores->run[port].errors & (CORES_ERROR_READ | CORES_ERROR_WRITE))
+    if (cores->run[port].errors & (CORES_ERROR_READER_RANGE | CORES_ERROR_WRITER_RANGE))
         return ENGINE_PL_RANGE;
     return cores->run[port].errors ? ENGINE_PL_ERROR : ENGINE_PL_DONE;
 }
@@ -78,7 +78,7 @@ void cores_pl_init(struct cores_pl *cores, struct engine_pl *pl, uintptr_t memor
     cores->memory = (struct cores_memory){.base = memory, .bytes = bytes};
     cores->share  = share;
     cores->softmax.score_limit = 0;
-    for (uint32_t range = 0; range < CORES_RANGES; range++)
+    for (uint32_t range = 0; range < ENGINE_RANGES; range++)
         allow(cores, range, UINT32_MAX, 0);
     *pl = (struct engine_pl){
         .context         = cores,

@@ -28,13 +28,13 @@ static uint32_t find(const struct cores_memory *memory, uint32_t range, uint32_t
     uint32_t offset = address - memory->high_first;
 
     if (!holds(&memory->range[range], address, bytes) && !holds(&memory->range[range + 1], address, bytes))
-        return range < CORES_RANGE_WRITE0 ? CORES_ERROR_READ : CORES_ERROR_WRITE;
+        return range < ENGINE_RANGE_RESULTS ? CORES_ERROR_READER_RANGE : CORES_ERROR_WRITER_RANGE;
     if (address + bytes <= memory->bytes)
         *at = memory->base + address;
     else if (address >= memory->high_first && offset + bytes <= memory->high_bytes)
         *at = memory->high + offset;
     else
-        return CORES_ERROR_RESPONSE;
+        return CORES_ERROR_READER_RESPONSE;
     return 0;
 }
 
@@ -47,15 +47,15 @@ static int next_piece(struct cores_run *run)
 
     if (run->last || !run->busy)
         return 0;
-    error = find(run->memory, CORES_RANGE_READ0, run->list, BEAT_BYTES, &at);
+    error = find(run->memory, ENGINE_RANGE_IMAGE, run->list, BEAT_BYTES, &at);
     if (!error) {
         memcpy(&descriptor, (const void *)at, sizeof(descriptor));
         run->list       += BEAT_BYTES;
         run->last        = DESCRIPTOR_LAST(descriptor);
         run->piece_bytes = DESCRIPTOR_LENGTH(descriptor)*BEAT_BYTES;
-        error = CORES_ERROR_DESCRIPTOR;
+        error = CORES_ERROR_READER_DESCRIPTOR;
         if (run->piece_bytes)
-            error = find(run->memory, CORES_RANGE_READ0, DESCRIPTOR_ADDRESS(descriptor)*BEAT_BYTES, run->piece_bytes, &run->piece);
+            error = find(run->memory, ENGINE_RANGE_IMAGE, DESCRIPTOR_ADDRESS(descriptor)*BEAT_BYTES, run->piece_bytes, &run->piece);
     }
     if (error)
         cores_fail(run, error);
@@ -148,14 +148,14 @@ void cores_start(struct cores_run *run, const struct cores_memory *memory, const
     run->rows        = 0;
     run->row         = 0;
     run->skip        = 0;
-    if (core == CORES_ATTENTION) {
+    if (core == ENGINE_CORE_ATTENTION) {
         run->u.attention.scores[0].filled = 0;
         run->u.attention.scores[1].filled = 0;
     }
-    if (core > CORES_ATTENTION || (core == CORES_ATTENTION && (!softmax || softmax->score_limit == 0)))
-        error = CORES_ERROR_CORE;
+    if (core > ENGINE_CORE_ATTENTION || (core == ENGINE_CORE_ATTENTION && (!softmax || softmax->score_limit == 0)))
+        error = CORES_ERROR_NO_CORE;
     else if (run->limit)
-        error = find(memory, CORES_RANGE_WRITE0, destination, run->limit, &run->results);
+        error = find(memory, ENGINE_RANGE_RESULTS, destination, run->limit, &run->results);
     if (error)
         cores_fail(run, error);
 }
@@ -169,7 +169,7 @@ uint32_t cores_advance(struct cores_run *run, uint32_t beats)
             taken += skip(run, beats - taken);
         else if (run->row == run->rows && cores_ended(run))
             run->busy = 0;
-        else if (run->core == CORES_MATMUL)
+        else if (run->core == ENGINE_CORE_MATMUL)
             taken += cores_matmul(run, beats - taken);
         else
             taken += cores_attention(run, beats - taken);

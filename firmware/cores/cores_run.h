@@ -33,39 +33,6 @@
 #define CORES_INT8_BEATS     ((ROW_WEIGHTS_MAX + INT8_PER_BEAT - 1)/INT8_PER_BEAT)
 #define CORES_ROW_BYTES      (CORES_TERNARY_BEATS*TERNARY_PER_BEAT)
 
-enum cores_core {                  /* Order of the accelerator's CORES. */
-    CORES_MATMUL    = 0,
-    CORES_ATTENTION = 1,
-};
-
-enum cores_error {                 /* Bits; the names are those of the gateware's status. */
-    CORES_ERROR_DESCRIPTOR = 1 << 0,   /* Length 0. Ends the run. */
-    CORES_ERROR_RESPONSE   = 1 << 1,   /* Address outside of the memory. Ends the run. */
-    CORES_ERROR_OVERRUN    = 1 << 2,   /* More results than the limit. Ends the run. */
-    CORES_ERROR_CORE       = 1 << 3,   /* No such core. Ends the run. */
-    CORES_ERROR_READ       = 1 << 4,   /* List or piece outside of the ranges for reading. Ends the run. */
-    CORES_ERROR_WRITE      = 1 << 5,   /* Destination outside of those for writing. Ends the run. */
-    CORES_ERROR_MAGIC      = 1 << 8,   /* Header without its magic: the rest of the list is dropped. */
-    CORES_ERROR_ROWS       = 1 << 9,   /* The record is drained; the next one is right. Likewise the following. */
-    CORES_ERROR_BEATS      = 1 << 10,
-    CORES_ERROR_FORMAT     = 1 << 11,
-    CORES_ERROR_VECTORS    = 1 << 12,
-    CORES_ERROR_REDUCE     = 1 << 13,
-    CORES_ERROR_QUERIES    = 1 << 14,
-    CORES_ERROR_LENGTH     = 1 << 15,
-    CORES_ERROR_BUFFER     = 1 << 16,  /* V record that does not match the K record that filled its buffer. */
-    CORES_ERROR_TRUNCATED  = 1 << 17,  /* The list ended within a record. */
-    CORES_ERROR_MULTIPLIER = 1 << 18,  /* Mantissa wider than the core's. */
-};
-
-enum cores_range_name {            /* Order of the accelerator's READS, then WRITES. */
-    CORES_RANGE_READ0,
-    CORES_RANGE_READ1,
-    CORES_RANGE_WRITE0,
-    CORES_RANGE_WRITE1,
-    CORES_RANGES,
-};
-
 /* Bus addresses of the first and the last byte, as in the accelerator's registers: whole bursts count; first > last: none. */
 struct cores_range { uint32_t first, last; };
 
@@ -74,7 +41,7 @@ struct cores_memory {
     uintptr_t base, high;
     uint64_t  bytes;
     uint32_t  high_first, high_bytes;
-    struct cores_range range[CORES_RANGES];
+    struct cores_range range[ENGINE_RANGES];  /* enum engine_range. */
 };
 
 /* What the attention core knows of its resolution. */
@@ -176,7 +143,7 @@ static inline void cores_put(struct cores_run *run, uint32_t word)
     if (run->half_full)
         run->half = word;
     else if (run->limit - run->written < BEAT_BYTES)
-        cores_fail(run, CORES_ERROR_OVERRUN);
+        cores_fail(run, CORES_ERROR_WRITER_OVERRUN);
     else if (run->busy) {
         beat[0] = run->half;
         beat[1] = word;

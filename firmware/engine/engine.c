@@ -69,7 +69,7 @@ uint32_t engine_init(struct engine *engine, const void *image, size_t image_byte
     engine_build_lists(engine);
     engine->pl.clean(image, image_bytes);
     engine_allow(engine);
-    return ENGINE_OK;
+    return ENGINE_ERROR_NONE;
 }
 
 uint32_t engine_context(const struct engine *engine)
@@ -122,7 +122,7 @@ uint32_t engine_generate(struct engine *engine, uint32_t index, const uint32_t *
     session->stop         = 0;
     session->work         = WORK_PROMPT;
     sampling_seed(&session->sampling, settings->seed);
-    return ENGINE_OK;
+    return ENGINE_ERROR_NONE;
 }
 
 void engine_stop(struct engine *engine, uint32_t index)
@@ -152,11 +152,11 @@ uint32_t engine_reset(struct engine *engine, uint32_t index)
         return ENGINE_ERROR_SESSION;
     if (engine->session[index].work == WORK_NONE) {
         forget(&engine->session[index]);
-        return ENGINE_OK;
+        return ENGINE_ERROR_NONE;
     }
     engine->session[index].stop  = 1;
     engine->session[index].reset = 1;
-    return ENGINE_OK;
+    return ENGINE_ERROR_NONE;
 }
 
 /* Events ----------------------------------------------------------------------------------------*/
@@ -284,24 +284,7 @@ void engine_poll(struct engine *engine, struct engine_event *event)
 
 const char *engine_error_text(uint32_t error)
 {
-    static const char *const texts[] = {
-        [ENGINE_OK]              = "no error",
-        [ENGINE_ERROR_IMAGE]     = "the image is damaged",
-        [ENGINE_ERROR_ALIGNMENT] = "image or buffers are misplaced in memory",
-        [ENGINE_ERROR_MEMORY]    = "the memory is too small for the model's buffers",
-        [ENGINE_ERROR_PL]        = "the model needs more than this accelerator was built for",
-        [ENGINE_ERROR_SESSION]   = "no such session",
-        [ENGINE_ERROR_BUSY]      = "the session generates already",
-        [ENGINE_ERROR_CONTEXT]   = "the prompt is longer than what is left of the context",
-        [ENGINE_ERROR_TOKEN]     = "the prompt holds a token outside of the vocabulary",
-        [ENGINE_ERROR_SETTINGS]  = "a sampling setting is out of range",
-        [ENGINE_ERROR_EMPTY]     = "the prompt is empty",
-        [ENGINE_ERROR_TIMEOUT]   = "the accelerator gave no result in time",
-        [ENGINE_ERROR_LIST]      = "the accelerator refused its work",
-        [ENGINE_ERROR_SHORTLIST] = "this accelerator keeps no shortlist as long as the model's hybrid head needs",
-        [ENGINE_ERROR_RANGE]     = "the accelerator refused an address outside of the model's memory",
-        [ENGINE_ERROR_SOFTMAX]   = "the image was packed for another softmax resolution than this accelerator's",
-    };
+    static const char *const texts[ENGINE_ERRORS] = ENGINE_ERROR_TEXTS;
 
-    return error < sizeof(texts)/sizeof(texts[0]) ? texts[error] : "unknown error";
+    return error < ENGINE_ERRORS ? texts[error] : "unknown error";
 }

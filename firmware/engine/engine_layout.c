@@ -264,7 +264,7 @@ uint32_t engine_layout(struct engine *engine, const void *image, void *arena, si
         const struct image_layer *layer = &engine->layers[i/h->kv_heads];
         engine->k_factors[i] = ops_k_factor(engine_floats(engine, layer->k_steps)[i % h->kv_heads], h->head_dim, h->steps_per_nat);
     }
-    return ENGINE_OK;
+    return ENGINE_ERROR_NONE;
 }
 
 size_t engine_arena_bytes(const void *image, uint32_t sessions, uint32_t context, const struct engine_pl *pl)

@@ -232,7 +232,7 @@ void engine_token_begin(struct engine *engine, uint32_t token)
     memset(&engine->report, 0, sizeof(engine->report));
     engine->running   = 1;
     engine->token     = token;
-    engine->failed    = ENGINE_OK;
+    engine->failed    = ENGINE_ERROR_NONE;
     engine->layer     = 0;
     engine->started   = engine->last_news = engine->pl.microseconds();
     engine->report.pl_bytes = bytes_read(engine, session->position + 1);

@@ -109,12 +109,12 @@ static void generate(uint32_t tokens)
     }
     bos   = header->bos;
     error = engine_reset(&engine, 0);
-    if (error == ENGINE_OK)
+    if (error == ENGINE_ERROR_NONE)
         error = engine_generate(&engine, 0, &bos, 1, &greedy, tokens);
-    while (error == ENGINE_OK && event.end == ENGINE_END_NONE) {
+    while (error == ENGINE_ERROR_NONE && event.end == ENGINE_END_NONE) {
         uint32_t cycles = 0;
         engine_poll(&engine, &event);
-        error = event.kind == ENGINE_EVENT_ERROR ? event.error : ENGINE_OK;
+        error = event.kind == ENGINE_EVENT_ERROR ? event.error : ENGINE_ERROR_NONE;
         if (event.kind != ENGINE_EVENT_TOKEN)
             continue;
         for (uint32_t i = 0; i < ENGINE_PARTS; i++)
@@ -122,7 +122,7 @@ static void generate(uint32_t tokens)
         console_print("token %u, logits %x, %u us, accelerator %u cycles\n", event.token,
                       crc32_update(0, engine_logits(&engine), header->vocab*sizeof(float)), event.microseconds, cycles);
     }
-    console_print("generate: %s\n", error == ENGINE_OK ? "done" : engine_error_text(error));
+    console_print("generate: %s\n", error == ENGINE_ERROR_NONE ? "done" : engine_error_text(error));
 }
 
 static uint32_t number(const char *text, uint32_t otherwise)

@@ -12,17 +12,8 @@
 
 #include <stdint.h>
 
+#include "litetern/engine.h"
 #include "litetern/numerics.h"
-
-struct sampling_settings {
-    float    temperature;          /* 0: greedy; else 0.01 to 100. */
-    uint32_t top_k;                /* 0: all SAMPLING_CANDIDATES_MAX. */
-    float    top_p;                /* 0 to 1. */
-    float    repetition_penalty;   /* 0.1 to 10; 1 changes nothing. */
-    uint32_t ignore_eos;           /* 1: generation goes on after the end-of-text token. */
-    uint32_t reserved;
-    uint64_t seed;
-};
 
 /* A session's memory of the last tokens and its random numbers. */
 struct sampling_state {

@@ -12,14 +12,8 @@
 
 #include <stdint.h>
 
+#include "litetern/engine.h"
 #include "litetern/numerics.h"
-
-struct softmax {
-    uint32_t score_bits;           /* Scores are signed integers of so many bits. */
-    uint32_t steps_per_nat;        /* Score steps per natural unit. */
-    uint32_t exp_bits;             /* Bits of a weight. */
-    uint32_t mantissa_bits;        /* Bits of a multiplier's mantissa. */
-};
 
 /* 1 if there is such a resolution: all within their limits, and the table's last entry 0. */
 int softmax_valid(const struct softmax *softmax);

@@ -24,6 +24,7 @@ for HELLO's or UPLOAD_END's answer how far it is (CHECKING), and asks for the ot
 """
 
 from litetern.model.common.layout import Struct
+from litetern.model.formats.engine import END as END_REASON, PART
 
 # Limits -------------------------------------------------------------------------------------------
 
@@ -114,7 +115,7 @@ GENERATE_LOGITS = 1
 SESSION = Struct("message_session", "Host: STOP ends a session's generation at the next token, RESET forgets its text, too. Answer: DONE.", [
     ("session", "u4", "Session."),
 ])
-PARTS = ("qkv", "attention", "o", "gate_up", "down", "head")  # enum engine_part.
+PARTS = PART.names
 TOKEN = Struct("message_token", "Board: TOKEN, a token was sampled; PROMPT, a token of the prompt went through.", [
     ("session",       "u4", "Session."),
     ("request",       "u4", "Of GENERATE."),
@@ -123,7 +124,7 @@ TOKEN = Struct("message_token", "Board: TOKEN, a token was sampled; PROMPT, a to
     ("prompt_done",   "u4", "Prompt tokens through."),
     ("prompt_tokens", "u4", "Of so many."),
     ("generated",     "u4", "Tokens sampled for this request."),
-    ("end",           "u4", "enum engine_end: 0 goes on, 1 end of text, 2 max_tokens, 3 context full, 4 stopped."),
+    ("end",           "u4", "enum engine_end: " + ", ".join(f"{value} {name}" for value, name in enumerate(END_REASON.names)) + "."),
     *((f"cycles_{part}", "u4", "PL cycles, doorbells to last results.") for part in PARTS),
     ("pl_bytes",      "u4", "Bytes that the PL read."),
     ("microseconds",  "u4", "Time of this token on the board."),

@@ -11,6 +11,7 @@ import pytest
 
 from dataclasses import asdict, replace
 
+from litetern.model.formats.engine import CORE, CORE_ERROR, LIST_ERROR, status_names
 from litetern.model.formats.stream import FORMAT_INT8, FORMAT_TERNARY
 from litetern.soc.accelerator import CORES, IDENTITY, VERSION, AcceleratorConfig
 from litetern.soc.virtual.pl.driver import Driver
@@ -96,6 +97,14 @@ def test_identity_and_capabilities(bench):
     assert fields("attention") == {"head_dim_max": 128, "queries_max": 3, "rows_max": 2048}
     a = CONFIG.attention
     assert fields("softmax") == asdict(a)
+
+
+def test_errors_have_the_names_of_the_c_cores(bench):
+    """Each bit of a lane's status that says why a list failed is one that C cores know, but for a memory that waits or answers a write badly."""
+    flags = set(bench.pl.fields["accelerator_lane0_status"]) - {"busy", "done", "draining", "error", "aborted"}
+    known = {name for core in CORE.names for name in status_names(core, sum(value for _, value, _ in LIST_ERROR.items))}
+    assert flags - known == {"reader_timeout", "writer_timeout", "writer_response"}
+    assert {name for name, _ in CORE_ERROR} == {flag.split("_", 1)[1].upper() for flag in flags if flag.split("_")[0] in CORE.names}
 
 
 def test_clock_counts_skipped_time(bench):

@@ -6,29 +6,24 @@
 
 """The firmware's engine with the C cores behind it, driven from Python on any build of `firmware_builds`."""
 
-import struct
-
 from dataclasses import dataclass
 
 import numpy as np
 
+from litetern.model.formats.engine import END as END_REASON, ERROR as ENGINE_ERROR, EVENT, EVENT_KIND, PL, SAMPLING
 from litetern.model.numerics.sampling import SamplingSettings
 
-PL_FIELDS = ("ports", "queries_max", "rows_max", "row_weights_max", "topk_max", "timeout_us", "results_bytes")  # Behind three pointers.
-PARTS     = 6
-EVENT     = np.dtype([(name, "<u4") for name in ("kind", "session", "token", "position", "prompt_done", "prompt_tokens", "generated", "end",
-    "error")] + [("pl_cycles", "<u4", PARTS), ("pl_bytes", "<u4"), ("microseconds", "<u4")])
-
-IDLE, BUSY, PROMPT, TOKEN, END, ERROR       = range(6)
-END_EOS, END_LENGTH, END_CONTEXT, END_STOPPED = range(1, 5)
+IDLE, BUSY, PROMPT, TOKEN, END, ERROR = range(len(EVENT_KIND))
+END_EOS, END_LENGTH, END_CONTEXT, END_STOPPED = range(1, len(END_REASON))
 (OK, ERROR_IMAGE, ERROR_ALIGNMENT, ERROR_MEMORY, ERROR_PL, ERROR_SESSION, ERROR_BUSY, ERROR_CONTEXT, ERROR_TOKEN, ERROR_SETTINGS, ERROR_EMPTY,
-    ERROR_TIMEOUT, ERROR_LIST, ERROR_SHORTLIST, ERROR_RANGE, ERROR_SOFTMAX) = range(16)
+    ERROR_TIMEOUT, ERROR_LIST, ERROR_SHORTLIST, ERROR_RANGE, ERROR_SOFTMAX) = range(len(ENGINE_ERROR))
+EVENT_DTYPE = EVENT.dtype(8)  # No pointers: of every machine.
 
 
 def settings_bytes(settings, ignore_eos=False):
     """struct sampling_settings of a SamplingSettings."""
-    return struct.pack("<fIffIIQ", settings.temperature, settings.top_k, settings.top_p, settings.repetition_penalty, ignore_eos, 0,
-        settings.seed)
+    return np.array((settings.temperature, settings.top_k, settings.top_p, settings.repetition_penalty, ignore_eos, 0, settings.seed),
+        SAMPLING.dtype(8)).tobytes()
 
 
 @dataclass
@@ -54,7 +49,7 @@ class Engine:
         self.arena   = build.room(arena_bytes)
         self.image_bytes, self.arena_bytes = len(image), arena_bytes
         self.engine  = build.room(build.call("engine_bytes"))
-        self.event   = build.room(EVENT.itemsize)
+        self.event   = build.room(EVENT_DTYPE.itemsize)
         self.polls   = 0
         self.cores   = cores = build.room(build.call("cores_pl_bytes"))
         self.pl      = build.room(256)
@@ -62,11 +57,14 @@ class Engine:
         memory = 0 if build.base + len(build.memory) <= 2**32 else build.base
         build.call("cores_pl_init", cores, self.pl, memory, np.uint64(build.base - memory + len(build.memory)), share, 0)
         self.results = build.room(results_bytes)
-        start  = self.pl + 3*build.pointer_bytes
-        build.view(start - build.pointer_bytes, np.uint32 if build.pointer_bytes == 4 else np.uint64, 1)[0] = self.results
-        for name, value in {"results_bytes": results_bytes, **pl}.items():
-            build.view(start + 4*PL_FIELDS.index(name), np.uint32, 1)[0] = value
+        for name, value in {"results": self.results, "results_bytes": results_bytes, **pl}.items():
+            self.table[name] = value
         self.error = build.call("engine_init", self.engine, self.image, len(image), self.arena, arena_bytes, sessions, self.pl) & 0xFFFFFFFF
+
+    @property
+    def table(self):
+        """struct engine_pl, in place: a record of numpy."""
+        return self.build.view(self.pl, PL.dtype(self.build.pointer_bytes), 1)[0]
 
     @property
     def ranges(self):
@@ -99,8 +97,8 @@ class Engine:
         """One engine_poll(): an Event."""
         self.polls += 1
         self.build.call("engine_poll", self.engine, self.event)
-        record = self.build.view(self.event, EVENT, 1)[0]
-        event  = Event({name: record[name].tolist() for name in EVENT.names})
+        record = self.build.view(self.event, EVENT_DTYPE, 1)[0]
+        event  = Event({name: record[name].tolist() for name in EVENT_DTYPE.names})
         if event.kind == TOKEN:
             event.logits = self.build.get(self.build.call("engine_logits", self.engine), np.float32, self.vocab)
         return event

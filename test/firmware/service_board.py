@@ -10,6 +10,8 @@ import ctypes
 
 import numpy as np
 
+from litetern.model.formats.engine import PL
+
 from litetern.host.link.protocol import Parser, pack_frame
 from litetern.host.link.messages import FLAG_GAP, FLAG_SEQUENCED, IDENTITY, VALUES
 
@@ -18,17 +20,10 @@ IMAGE_LIMIT = 1 << 20   # Bytes.
 POINTER     = ctypes.c_void_p
 
 
-class EnginePl(ctypes.Structure):
-    """struct engine_pl, which cores_pl_init() fills."""
-    _fields_ = [(name, POINTER) for name in ("context", "memory", "results")] + \
-        [(name, ctypes.c_uint32) for name in ("ports", "queries_max", "rows_max", "row_weights_max", "topk_max", "timeout_us", "results_bytes")] + \
-        [(name, POINTER) for name in ("start", "progress", "status", "cycles", "abort", "clean", "invalidate", "microseconds", "allow", "resolve")]
-
-
 class Config(ctypes.Structure):
     """struct service_config."""
     _fields_ = [("image", POINTER), ("image_limit", ctypes.c_size_t), ("image_bytes", ctypes.c_size_t), ("arena", POINTER),
-        ("arena_bytes", ctypes.c_size_t), ("pl", EnginePl), ("identity", ctypes.c_uint8*IDENTITY.size), ("line_errors", POINTER), ("pl_errors", POINTER)]
+        ("arena_bytes", ctypes.c_size_t), ("pl", PL.ctypes), ("identity", ctypes.c_uint8*IDENTITY.size), ("line_errors", POINTER), ("pl_errors", POINTER)]
 
 
 class ServiceBoard:

@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from litetern.model.numerics import circuits
+from litetern.model.formats.engine import CORE, LIST_ERROR
 from litetern.model.formats.stream import *
 from litetern.model.formats.trits import pack_ternary
 
@@ -27,12 +28,10 @@ from firmware_builds import BUILDS, firmware_build
 
 LIST, PIECES, RESULTS, MEMORY = 0, 64 << 10, 1 << 20, 2 << 20
 GUARD                         = 0xA5
-MATMUL, ATTENTION             = 0, 1
+MATMUL, ATTENTION             = CORE.MATMUL, CORE.ATTENTION
 RESERVED                      = 2
 
-ERRORS = {name: 1 << bit for bit, name in {0: "descriptor", 1: "response", 2: "overrun", 3: "core", 8: "magic", 9: "rows", 10: "beats",
-    4: "read", 5: "write", 11: "format", 12: "vectors", 13: "reduce", 14: "queries", 15: "length", 16: "buffer", 17: "truncated",
-    18: "multiplier"}.items()}
+ERRORS = {name.lower(): value for name, value, _ in LIST_ERROR.items}
 
 SEED  = st.integers(0, 2**32 - 1)
 DRAWN = settings(max_examples=40, deadline=None, derandomize=True)
@@ -253,7 +252,7 @@ def test_attention(c, seed, units, share, parameters):
 
 def test_no_attention_core(c):
     stream = np.concatenate(attention_records(np.random.default_rng(6), 4, 16, [3], 0)[:2])
-    expect(Run(c, ATTENTION, stream, parameters=None), np.zeros(0, np.uint8), errors=ERRORS["core"])
+    expect(Run(c, ATTENTION, stream, parameters=None), np.zeros(0, np.uint8), errors=ERRORS["no_core"])
 
 
 @pytest.mark.parametrize("parameters", [circuits.AttentionParameters(16, 1, 13), circuits.AttentionParameters(16, 20, 16)])
@@ -318,13 +317,13 @@ def test_truncated_list(c, core, seed):
 
 def test_overrun_keeps_the_limit(c):
     stream, results = matmul_group(np.random.default_rng(6), 20, 30, FORMAT_TERNARY, 1)
-    expect(Run(c, MATMUL, stream, limit=48), results[:48], errors=ERRORS["overrun"])
+    expect(Run(c, MATMUL, stream, limit=48), results[:48], errors=ERRORS["writer_overrun"])
 
 
 def test_descriptor_without_length(c):
     run = Run(c, MATMUL, matmul_group(np.random.default_rng(7), 3, 30, FORMAT_TERNARY, 1)[0])
     run.words = [DESCRIPTOR.pack(address=PIECES//8, length=0), *run.words]
-    assert run.go() == ERRORS["descriptor"] and run.results.size == 0
+    assert run.go() == ERRORS["reader_descriptor"] and run.results.size == 0
 
 
 @pytest.mark.parametrize("address", [MEMORY, 2**32 - 8])
@@ -332,9 +331,9 @@ def test_address_outside_of_the_memory(c, address):
     run = Run(c, MATMUL, matmul_group(np.random.default_rng(8), 3, 30, FORMAT_TERNARY, 1)[0])
     run.words  = [DESCRIPTOR.pack(address=address//8, length=1, last=1)]
     run.ranges = [ALL, (address, address), ALL, NOTHING]
-    assert run.go() == ERRORS["response"] and run.results.size == 0
+    assert run.go() == ERRORS["reader_response"] and run.results.size == 0
 
 
 def test_unknown_core(c):
     run = Run(c, RESERVED, matmul_group(np.random.default_rng(9), 3, 30, FORMAT_TERNARY, 1)[0])
-    assert run.go() == ERRORS["core"] and run.results.size == 0
+    assert run.go() == ERRORS["no_core"] and run.results.size == 0

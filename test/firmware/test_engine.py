@@ -129,7 +129,7 @@ def test_results_in_a_memory_of_their_own(c, head, ports):
     used  = []
     for bytes in (0, 512, 2048, 8192, 65536):
         engine = Engine(c, image, pl={"ports": ports}, results_bytes=bytes + 128)
-        c.view(engine.pl + 3*c.pointer_bytes + 4*PL_FIELDS.index("results_bytes"), np.uint32, 1)[0] = bytes
+        engine.table["results_bytes"] = bytes
         memory    = c.view(engine.results, np.uint8, bytes + 128)
         memory[:] = 0xA5
         assert c.call("engine_init", engine.engine, engine.image, len(image), engine.arena, engine.arena_bytes, 1, engine.pl) == OK

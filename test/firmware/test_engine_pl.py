@@ -16,12 +16,14 @@ from litetern.model.formats.image import IMAGE_HEADER
 from litetern.model.numerics.sampling import SamplingSettings
 
 from firmware_engine import *
+from litetern.model.common.interface import Function
+from litetern.model.formats.engine import PL_STATUS
 from test_engine import TEXT, c, expect_tokens, host, tiny
 from tiny_model import image_bytes, tiny_model
 
 # Failures of the PL -------------------------------------------------------------------------------
 
-PL_BUSY, PL_DONE, PL_ERROR, PL_RANGE = range(4)
+PL_BUSY, PL_DONE, PL_ERROR, PL_RANGE = range(len(PL_STATUS))
 
 
 class FailingPl:
@@ -33,15 +35,9 @@ class FailingPl:
     """
     def __init__(self, engine, at, status, landed=None, spoil=None):
         build = engine.build
-        start = engine.pl + 3*build.pointer_bytes + 4*len(PL_FIELDS)
-        start = -(-start//8)*8  # As the compiler aligns pointers.
-        slots = build.view(start, np.uint64, 8)
-        kinds = {"start": (0, ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_uint32]*5)),
-            "progress": (1, ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint32)),
-            "status": (2, ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint32)),
-            "abort": (4, ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32)),
-            "microseconds": (7, ctypes.CFUNCTYPE(ctypes.c_uint32))}
-        real  = {name: kind(int(slots[slot])) for name, (slot, kind) in kinds.items()}
+        kinds = {name: kind.ctypes for name, kind, _ in PL.members if isinstance(kind, Function)}
+        table = engine.table
+        real  = {name: kind(int(table[name])) for name, kind in kinds.items()}
         self.lists, self.aborted, self.time = 0, [], 0
         broken = lambda: self.lists > at
 
@@ -72,9 +68,8 @@ class FailingPl:
         self.kept = []
         functions = {"start": begin, "progress": progress, "status": state, "abort": abort, "microseconds": microseconds}
         for name, function in functions.items():
-            slot, kind  = kinds[name]
-            callback    = kind(function)
-            slots[slot] = ctypes.cast(callback, ctypes.c_void_p).value
+            callback    = kinds[name](function)
+            table[name] = ctypes.cast(callback, ctypes.c_void_p).value
             self.kept.append(callback)
         # The engine has copied the struct: start it again with ours.
         engine.error = build.call("engine_init", engine.engine, engine.image, engine.image_bytes, engine.arena, engine.arena_bytes, 1,

@@ -54,7 +54,7 @@ static uint32_t run(const uint8_t *data, size_t bytes, uint8_t fill)
         prompt[0] = header->bos;
         prompt[1] = header->vocab - 1;
         error = engine_generate(engine, session, prompt, engine_context(engine) < 2 ? 1 : 2, &settings, TOKENS);
-        FUZZ_MUST(error == ENGINE_OK);
+        FUZZ_MUST(error == ENGINE_ERROR_NONE);
     }
     do {
         engine_poll(engine, &event);

@@ -6,12 +6,14 @@
 
 """Words, structs and trits: what is written is what is read, and what cannot be written is refused."""
 
+import ctypes
+
 import numpy as np
 import pytest
 
 from hypothesis import given, strategies as st
 
-from litetern.model.formats import stream
+from litetern.model.formats import engine, stream
 from litetern.model.numerics.circuits import AttentionParameters, attention, matmul, reduce_rows, scores
 from litetern.model.formats.image import STRUCTS
 from litetern.model.common.layout import Field, Struct, Word
@@ -149,3 +151,20 @@ def test_sums_of_long_rows_are_exact(columns):
 def test_of_equal_rows_the_lower_one_is_first():
     assert reduce_rows(np.array([[1], [7], [7], [-2]]), stream.REDUCE_TOPK, 3).tolist() == [[1, 2, 0]]
     assert reduce_rows(np.array([[1], [7], [7], [-2]]), stream.REDUCE_ARGMAX).tolist() == [[1]]
+
+# Interfaces of C ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("struct", engine.INTERFACES, ids=lambda struct: struct.name)
+def test_structs_lie_as_the_compiler_lays_them(struct):
+    """numpy's and ctypes' layouts of this machine; the firmware's tests see that of 32 bits."""
+    pointer = ctypes.sizeof(ctypes.c_void_p)
+    dtype   = struct.dtype(pointer)
+    assert dtype.itemsize == ctypes.sizeof(struct.ctypes)
+    assert {name: dtype.fields[name][1] for name in dtype.names} == {name: getattr(struct.ctypes, name).offset for name in dtype.names}
+
+
+def test_enums_count_from_zero_or_are_bits():
+    assert [getattr(engine.PART, name.upper()) for name in engine.PART.names] == list(range(len(engine.PART)))
+    errors = engine.LIST_ERROR.MAGIC | engine.LIST_ERROR.WRITER_OVERRUN
+    assert engine.LIST_ERROR.of(errors) == ["writer_overrun", "magic"] and engine.status_names("matmul", errors) == ["writer_overrun", "matmul_magic"]

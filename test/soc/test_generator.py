@@ -20,10 +20,11 @@ import numpy as np
 import pytest
 
 from litetern.firmware.build import load_host_library
+from litetern.model.common.interface import Function
+from litetern.model.formats.engine import PL
 from litetern.soc.boards import BOARDS, find_board
 from litetern.soc.generator.design import convert, size
 from litetern.soc.generator.report import CONTEXTS, Report, attention_work, estimate, matmul_work, report, simulate
-from litetern.soc.virtual.ps.engine import FUNCTIONS, _PL
 from litetern.soc.virtual.pl.workload import Arena, Group, Head
 from litetern.model.formats.config import ModelConfig
 from litetern.model.numerics.exact import ExactModel
@@ -112,10 +113,10 @@ def test_predict_and_trace(design):
 def test_struct_of_the_engine():
     """The library fills a struct engine_pl: its members are found where this side looks for them."""
     library = load_host_library()
-    table, cores = _PL(), ctypes.create_string_buffer(library.cores_pl_bytes())
+    table, cores = PL.ctypes(), ctypes.create_string_buffer(library.cores_pl_bytes())
     library.cores_pl_init(cores, ctypes.byref(table), None, ctypes.c_uint64(0), 1, None)
     assert (table.ports, table.rows_max, table.row_weights_max, table.topk_max, table.timeout_us) == (2, 4096, ROW_WEIGHTS_MAX, TOPK_MAX, 2**32 - 1)
-    assert all(ctypes.cast(getattr(table, name), ctypes.c_void_p).value for name, _ in FUNCTIONS)
+    assert all(ctypes.cast(getattr(table, name), ctypes.c_void_p).value for name, kind, _ in PL.members if isinstance(kind, Function))
 
 
 def test_a_text_starts_afresh(design):

@@ -10,18 +10,13 @@ import ctypes
 import dataclasses
 import functools
 
-from litetern.model.numerics.circuits import AttentionParameters
+from litetern.model.formats.engine import SOFTMAX, status_names
 from litetern.model.formats.stream import BEAT_BYTES, BURST_BEATS, DESCRIPTOR
 from litetern.soc.accelerator import CORES, READS, WRITES, AcceleratorConfig
 from litetern.soc.zynq.pl import PL
 from litetern.soc.zynq.memory_map import OCM_BASE
 
 DESCRIPTORS_MAX = 1 << 20  # No list is longer: one that does not end is a fault.
-
-# Bits of cores_run.h's enum cores_error.
-LANE_ERRORS   = {0: "reader_descriptor", 1: "reader_response", 2: "writer_overrun", 4: "reader_range", 5: "writer_range"}
-CORE_ERRORS   = {8: "magic", 9: "rows", 10: "beats", 11: "format", 12: "vectors", 13: "reduce", 14: "queries", 15: "length", 16: "buffer",
-                 17: "truncated", 18: "multiplier"}
 
 _LANE   = ("list_address", "destination", "destination_limit")
 _BLOCK  = BEAT_BYTES*BURST_BEATS
@@ -32,15 +27,6 @@ class _Memory(ctypes.Structure):
     """struct cores_memory."""
     _fields_ = [("base", ctypes.c_void_p), ("high", ctypes.c_void_p), ("bytes", ctypes.c_uint64), ("high_first", ctypes.c_uint32),
         ("high_bytes", ctypes.c_uint32), ("range", ctypes.c_uint32*2*len(_RANGES))]
-
-
-class Softmax(ctypes.Structure):
-    """struct softmax (firmware/numerics/softmax.h)."""
-    _fields_ = [(name, ctypes.c_uint32) for name in ("score_bits", "steps_per_nat", "exp_bits", "mantissa_bits")]
-
-    def parameters(self):
-        """AttentionParameters. Raises ValueError for what is none."""
-        return AttentionParameters(**{name: getattr(self, name) for name, _ in self._fields_})
 
 
 @functools.lru_cache(maxsize=None)
@@ -74,7 +60,7 @@ class CModelPL:
         self._softmax = None
         if config.attention is not None:
             self._softmax = ctypes.create_string_buffer(library.cores_softmax_bytes())
-            if not library.cores_resolve(self._softmax, ctypes.byref(Softmax(**dataclasses.asdict(config.attention)))):
+            if not library.cores_resolve(self._softmax, ctypes.byref(SOFTMAX.ctypes(**dataclasses.asdict(config.attention)))):
                 raise ValueError(f"{config.attention}: the C cores have no such resolution")
         self._start  = library.cores_run_list
         self._start.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Memory), ctypes.c_void_p] + [ctypes.c_uint32]*4 + [ctypes.c_void_p]*2
@@ -148,8 +134,7 @@ class CModelPL:
         if self._hook is not None and self._counts[0]:
             self._hook(True, destination, self._counts[0])
         fields = self.fields[lane + "status"]
-        names  = [LANE_ERRORS[bit] for bit in LANE_ERRORS if errors >> bit & 1]
-        names += [f"{CORES[core]}_{name}" for bit, name in CORE_ERRORS.items() if errors >> bit & 1]
+        names  = status_names(CORES[core], errors)
         status = 1 << fields["done"][0]
         if errors:
             status |= 1 << fields["error"][0]

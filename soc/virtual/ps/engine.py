@@ -10,14 +10,16 @@ The same C sources as on the board; its driver's place is taken by `litetern.soc
 """
 
 import ctypes
+import dataclasses
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from litetern.model.common.interface import Function
+from litetern.model.formats.engine import EVENT, EVENT_KIND, PL, PL_STATUS, SAMPLING, SOFTMAX
 from litetern.model.formats.image import IMAGE_HEADER, read_header
 from litetern.soc.accelerator import CORES, READS, WRITES
-from litetern.soc.virtual.pl.cmodel import Softmax
 from litetern.soc.virtual.pl.driver import RANGE_ERRORS, Driver
 
 POLL_CYCLES = 4096     # PL cycles that pass while the engine looks once.
@@ -28,38 +30,6 @@ IMAGE       = 4096     # Bus address: nothing of ours lies at 0.
 # C ------------------------------------------------------------------------------------------------
 
 U32, POINTER, SIZE = ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t
-
-# Members of struct engine_pl (firmware/engine/engine.h): values first, then functions.
-VALUES    = [*((name, POINTER) for name in ("context", "memory", "results")), *((name, U32) for name in (
-    "ports", "queries_max", "rows_max", "row_weights_max", "topk_max", "timeout_us", "results_bytes"))]
-FUNCTIONS = [
-    ("start",        ctypes.CFUNCTYPE(None, POINTER, *[U32]*5)),
-    ("progress",     ctypes.CFUNCTYPE(U32, POINTER, U32)),
-    ("status",       ctypes.CFUNCTYPE(U32, POINTER, U32)),
-    ("cycles",       ctypes.CFUNCTYPE(U32, POINTER, U32)),
-    ("abort",        ctypes.CFUNCTYPE(None, POINTER, U32)),
-    ("clean",        ctypes.CFUNCTYPE(None, POINTER, SIZE)),
-    ("invalidate",   ctypes.CFUNCTYPE(None, POINTER, SIZE)),
-    ("microseconds", ctypes.CFUNCTYPE(U32)),
-    ("allow",        ctypes.CFUNCTYPE(None, POINTER, *[U32]*3)),
-    ("resolve",      ctypes.CFUNCTYPE(U32, POINTER, ctypes.POINTER(Softmax))),
-]
-BUSY, DONE, ERROR, RANGE             = range(4)    # enum engine_pl_status.
-EVENT_IDLE, EVENT_TOKEN, EVENT_ERROR = 0, 3, 5     # enum engine_event_kind.
-
-
-class _PL(ctypes.Structure):
-    _fields_ = VALUES + FUNCTIONS
-
-
-class _Event(ctypes.Structure):
-    _fields_ = [(name, U32) for name in ("kind", "session", "token", "position", "prompt_done", "prompt_tokens", "generated", "end", "error")]
-    _fields_ += [("pl_cycles", U32*6), ("pl_bytes", U32), ("microseconds", U32)]
-
-
-class _Settings(ctypes.Structure):
-    _fields_ = [("temperature", ctypes.c_float), ("top_k", U32), ("top_p", ctypes.c_float), ("repetition_penalty", ctypes.c_float),
-        ("ignore_eos", U32), ("reserved", U32), ("seed", ctypes.c_uint64)]
 
 # Part ---------------------------------------------------------------------------------------------
 
@@ -128,9 +98,11 @@ class Engine:
     def _describe(self, memory):
         """struct engine_pl for this PL."""
         c     = self.config
-        table = _PL(None, memory, None, c.ports, c.queries_max, c.rows_max, c.row_weights_max, c.topk_max, TIMEOUT_US, 0)
-        for name, kind in FUNCTIONS:
-            setattr(table, name, kind(getattr(self, f"_{name}")))
+        table = PL.ctypes(memory=memory, ports=c.ports, queries_max=c.queries_max, rows_max=c.rows_max, row_weights_max=c.row_weights_max,
+            topk_max=c.topk_max, timeout_us=TIMEOUT_US)
+        for name, kind, _ in PL.members:
+            if isinstance(kind, Function):
+                setattr(table, name, kind.ctypes(getattr(self, f"_{name}")))
         return table
 
     # PL -------------------------------------------------------------------------------------------
@@ -148,7 +120,7 @@ class Engine:
             self.pl.run(POLL_CYCLES)
             outcome = self.driver.outcome(port)
             if "done" not in outcome.flags:
-                return BUSY
+                return PL_STATUS.BUSY
             self._done[port] = outcome
             part, address = self._lanes[port]
             results       = self.memory[address:address + outcome.results].view(np.int32)
@@ -157,7 +129,7 @@ class Engine:
             if "error" in outcome.flags:
                 self._trouble = f" (lane {port}: {', '.join(sorted(outcome.flags - {'done', 'error'}))})"
         flags = self._done[port].flags
-        return RANGE if flags & RANGE_ERRORS else ERROR if "error" in flags else DONE
+        return PL_STATUS.RANGE if flags & RANGE_ERRORS else PL_STATUS.ERROR if "error" in flags else PL_STATUS.DONE
 
     def _progress(self, _, port):
         return self._done[port].results if port in self._done else self.driver.read(f"lane{port}_results")
@@ -173,7 +145,7 @@ class Engine:
         self.driver.allow_bytes((READS + WRITES)[number], first, last)
 
     def _resolve(self, _, softmax):
-        return softmax[0].parameters() == self.config.attention
+        return {name: getattr(softmax[0], name) for name, _, _ in SOFTMAX.members} == dataclasses.asdict(self.config.attention)
 
     def _clean(self, *_):
         """CPU and PL share one memory here."""
@@ -188,11 +160,11 @@ class Engine:
     def run(self, tokens):
         """float32 [vocab]: logits behind `tokens`, read from the start. Raises ValueError for tokens that cannot be, RuntimeError
         where the PL fails."""
-        library, event = self.library, _Event()
+        library, event = self.library, EVENT.ctypes()
         self.parts     = []
         self._lanes.clear()
         tokens   = np.ascontiguousarray(tokens, np.uint32)
-        settings = _Settings(0.0, 0, 1.0, 1.0, 1, 0, 0)
+        settings = SAMPLING.ctypes(top_p=1.0, repetition_penalty=1.0, ignore_eos=1)
         self._check(library.engine_reset(self._engine, 0))
         self._check(library.engine_generate(self._engine, 0, tokens.ctypes.data, len(tokens), ctypes.byref(settings), 1))
         logits = None
@@ -200,10 +172,10 @@ class Engine:
             library.engine_poll(self._engine, ctypes.byref(event))
             if self.pl.fault:
                 raise RuntimeError(f"AXI rule broken: {self.pl.fault}")
-            if event.kind == EVENT_ERROR:
+            if event.kind == EVENT_KIND.ERROR:
                 raise RuntimeError(library.engine_error_text(event.error).decode() + self._trouble)
-            if event.kind == EVENT_TOKEN:
+            if event.kind == EVENT_KIND.TOKEN:
                 offset = library.engine_logits(self._engine) - self.memory.ctypes.data
                 logits = self.memory[offset:offset + 4*self.vocab].view(np.float32).copy()
-            if event.kind == EVENT_IDLE:
+            if event.kind == EVENT_KIND.IDLE:
                 return logits
