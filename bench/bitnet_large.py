@@ -31,8 +31,8 @@ from litetern.model.formats.shapes import SHAPES
 from litetern.soc.accelerator import AcceleratorConfig
 from litetern.soc.virtual.pl.driver import Driver
 from litetern.soc.virtual.pl.verilated import OCM_BASE, OCM_BYTES, RtlPL
-from litetern.soc.virtual.steps import Step
 from litetern.soc.virtual.pl.workload import Arena, Group, Head
+from litetern.soc.virtual.steps import Step
 
 HIDDEN, FFN, LAYERS, HEADS, HEAD_DIM, VOCABULARY = (getattr(SHAPES["bitnet_b1_58-large"], name)
     for name in ("hidden", "ffn", "layers", "heads", "head_dim", "vocab"))

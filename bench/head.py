@@ -23,13 +23,14 @@ import sys
 import numpy as np
 
 from litetern.bench.table import Row, parser, show
-from litetern.model.numerics.exact import ExactHead, ExactModel
-from litetern.model.formats.head import PLANES_MAX, shortlist_of, with_head
-from litetern.model.importers import load_checkpoint
-from litetern.model.paths import ROOT
-from litetern.model.perplexity import calibrated, exact_states, head_name, load_text, negative_log_likelihood
 from litetern.model.common.printable import printable
 from litetern.model.common.progress import Progress
+from litetern.model.formats.head import PLANES_MAX, shortlist_of, with_head
+from litetern.model.importers import load_checkpoint
+from litetern.model.numerics.exact import ExactHead, ExactModel
+from litetern.model.paths import ROOT
+from litetern.model.perplexity import calibrated, head_name, load_text
+from litetern.model.quality.likelihood import exact_states, negative_log_likelihood
 
 ZOO      = ROOT/"model"/"zoo"/"stories"
 SESSIONS = 64    # Stories that are told at once.

@@ -22,14 +22,14 @@ import numpy as np
 
 from litetern.bench.bitnet_large import HIDDEN, VOCABULARY
 from litetern.bench.table import Row, parser, show
-from litetern.model.numerics import circuits
 from litetern.model.formats.head import head_bytes, shortlist_of
 from litetern.model.formats.stream import BEAT_BYTES, FORMAT_INT8, MATMUL_HEADER, TOPK_MAX, row_beats
+from litetern.model.numerics import circuits
 from litetern.soc.accelerator import AcceleratorConfig
 from litetern.soc.virtual.pl.driver import Driver
 from litetern.soc.virtual.pl.verilated import DDR_BYTES_PER_SECOND, RtlPL
-from litetern.soc.virtual.steps import Step
 from litetern.soc.virtual.pl.workload import Arena, Group
+from litetern.soc.virtual.steps import Step
 
 SIZE = 96 << 20
 

@@ -30,10 +30,10 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from litetern.bench.table import Row, parser, show
 from litetern.model.calibrate import DEFAULT_TEXT
-from litetern.model.paths import ROOT
 from litetern.model.formats.head import head_bytes
 from litetern.model.importers.huggingface import MATRICES, NORMS, SUB_NORMS
 from litetern.model.importers.shards import INDEX
+from litetern.model.paths import ROOT
 
 HIDDEN, FFN, LAYERS, HEADS, VOCABULARY, CONTEXT = 1536, 4096, 24, 16, 32002, 2048
 SHARD = 6  # Blocks a shard.

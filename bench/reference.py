@@ -37,9 +37,9 @@ from litetern.bench.table import Row, parser, show
 from litetern.host.link.device import Device, Sampling
 from litetern.model.formats.head import with_head
 from litetern.model.formats.image import write_image
-from litetern.model.numerics.micro import micro_model
 from litetern.model.formats.shapes import SHAPES
 from litetern.model.formats.stream import BEAT_BYTES, FORMAT_INT8, FORMAT_TERNARY, row_beats
+from litetern.model.numerics.micro import micro_model
 from litetern.model.paths import BUILD
 from litetern.soc.generator.design import convert
 from litetern.soc.generator.report import Work, matmul_work, report, simulate_outcomes

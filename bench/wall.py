@@ -27,8 +27,8 @@ from litetern.bench.table import Row, parser, show
 from litetern.soc.accelerator import AcceleratorConfig
 from litetern.soc.virtual.pl.driver import Driver
 from litetern.soc.virtual.pl.verilated import DDR_BYTES_PER_SECOND, RtlPL
-from litetern.soc.virtual.steps import Step
 from litetern.soc.virtual.pl.workload import Arena, Group, Head
+from litetern.soc.virtual.steps import Step
 
 PROBE_HZ = 1e9/7  # The reference's probe ran at 142.86 MHz.
 SIZE     = 32 << 20

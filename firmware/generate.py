@@ -20,9 +20,9 @@ from pathlib import Path
 from litetern.firmware.constants import numerics_header
 from litetern.host.link import messages
 from litetern.model.formats import engine, image, stream
+from litetern.soc.accelerator import IDENTITY, VERSION
 from litetern.soc.litex import memory_map as litex_memory
 from litetern.soc.zynq import memory_map as zynq
-from litetern.soc.accelerator import IDENTITY, VERSION
 from litetern.soc.zynq.pl import export_csrs, litex_include
 
 # Pieces -------------------------------------------------------------------------------------------

@@ -25,13 +25,13 @@ import sys
 from litetern.host import console, terminal
 from litetern.host.conversation import Conversation, Dialogue, Vocabulary, check_length, typed
 from litetern.host.link.device import open_device
-from litetern.host.pack import packed
-from litetern.model.paths import ROOT
 from litetern.host.link.transport import BOARDS
-from litetern.model.formats.image import read_image
+from litetern.host.pack import packed
 from litetern.model.common.printable import CONTROL, printable
 from litetern.model.common.progress import Progress
+from litetern.model.formats.image import read_image
 from litetern.model.numerics.sampling import SamplingSettings
+from litetern.model.paths import ROOT
 
 DEFAULT_MODEL = ROOT/"model"/"zoo"/"stories"
 SEEDS         = 10**6  # Seeds that we draw are short enough to be typed again.

@@ -30,13 +30,14 @@ import numpy as np
 
 from litetern.host import console, plan
 from litetern.host.link.device import Device, Sampling
-from litetern.model.paths import ROOT
-from litetern.model.numerics.exact import ExactModel
 from litetern.model.formats.image import write_image
 from litetern.model.importers import load_checkpoint
 from litetern.model.importers.assemble import check_fits
+from litetern.model.numerics.exact import ExactModel
 from litetern.model.numerics.quantised import quantise_checkpoint
 from litetern.model.numerics.reference import ReferenceModel
+from litetern.model.paths import ROOT
+from litetern.model.quality.rounding import round_to_ternary
 from litetern.soc.virtual.board import VirtualBoard
 
 GOLDEN = ROOT/"test"/"model"/"golden"
@@ -133,7 +134,9 @@ def try_format(format, generate=None):
         try:
             error = np.abs(ReferenceModel(load_checkpoint(path)).logits(arrays["tokens"]) - arrays["logits"])/arrays["logits"].std()
             row |= {"imports": True, "equals_oracle": bool(np.median(error) < 1e-5 and error.max() < 0.03)}
-            checkpoint = load_checkpoint(path, ternary=format.rounded)
+            checkpoint = load_checkpoint(path)
+            if format.rounded:
+                checkpoint = round_to_ternary(checkpoint)
             model      = quantise_checkpoint(checkpoint)
             write_image(model, folder/"m.tern")
             row["packs"] = True

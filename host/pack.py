@@ -29,16 +29,18 @@ import numpy as np
 
 from litetern.host import console, plan
 from litetern.model import calibrate
-from litetern.model.paths import BUILD, ROOT
-from litetern.model.quality.clips import clips
+from litetern.model.common.printable import printable
+from litetern.model.common.progress import Progress
 from litetern.model.formats.head import HEADS, head_shape, with_head
 from litetern.model.formats.image import VERSION, check_model, write_image
 from litetern.model.importers import load_checkpoint
 from litetern.model.importers.assemble import TooLarge
-from litetern.model.perplexity import own_floats, perplexity_heads
-from litetern.model.common.printable import printable
-from litetern.model.common.progress import Progress
 from litetern.model.numerics.quantised import quantise_checkpoint
+from litetern.model.paths import BUILD, ROOT
+from litetern.model.perplexity import own_floats
+from litetern.model.quality.clips import clips
+from litetern.model.quality.likelihood import perplexity_heads
+from litetern.model.quality.rounding import round_to_ternary
 from litetern.model.tokenizer.text import read_records, token_stream
 from litetern.model.tokenizer.tokenizer import load_tokenizer
 
@@ -127,7 +129,9 @@ def pack(path, output, context=None, calibration=None, progress=None, head="int8
     try:
         progress.show("reading the checkpoint")
         read       = lambda done, total: progress.show("reading the checkpoint", done, total)
-        checkpoint = load_checkpoint(path, ternary, read)
+        checkpoint = load_checkpoint(path, read)
+        if ternary:
+            checkpoint = round_to_ternary(checkpoint)
         if context is not None:
             checkpoint.config = checkpoint.config.with_context(context, checkpoint.name)
         outline = plan.outline(dataclasses.asdict(checkpoint.config), checkpoint.weights, *head_shape(checkpoint.config, head, planes, shortlist),

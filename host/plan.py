@@ -11,10 +11,10 @@ import numpy as np
 from litetern.host import console
 from litetern.model.formats.head import HEADS, head_bytes
 from litetern.model.formats.image import IMAGE_LIMIT, image_parts
-from litetern.model.importers.assemble import model_config
-from litetern.model.perplexity import head_name
-from litetern.model.numerics.quantised import Group, Layer, QuantisedModel, TernaryHead
 from litetern.model.formats.stream import BEAT_BYTES, FORMAT_INT8, FORMAT_TERNARY, ROWS_MAX, row_beats
+from litetern.model.importers.assemble import model_config
+from litetern.model.numerics.quantised import Group, Layer, QuantisedModel, TernaryHead
+from litetern.model.perplexity import head_name
 from litetern.soc.zynq import memory_map as zynq
 
 BUFFERS     = 8 << 20  # Bytes: more than the engine's buffers take beside weights and KV cache.

@@ -25,10 +25,10 @@ import numpy as np
 
 from litetern.model.common.fields import Fields, is_number
 from litetern.model.common.files import read_json
-from litetern.model.formats.image import FLOAT_HIGH, FLOAT_LOW
-from litetern.model.importers import load_checkpoint
 from litetern.model.common.printable import printable
 from litetern.model.common.progress import Progress
+from litetern.model.formats.image import FLOAT_HIGH, FLOAT_LOW
+from litetern.model.importers import load_checkpoint
 from litetern.model.numerics.reference import ReferenceModel
 from litetern.model.tokenizer.text import read_records, token_stream, windows
 from litetern.model.tokenizer.tokenizer import load_tokenizer

@@ -18,17 +18,17 @@ from litex.soc.interconnect.csr_eventmanager import EventManager, EventSourcePul
 
 from litetern.cores import probe
 from litetern.cores.attention import core as attention
-from litetern.cores.dma import reader, writer
-from litetern.cores.matmul import core as matmul
 from litetern.cores.attention.core import Attention
-from litetern.cores.matmul.core import Matmul
-from litetern.cores.probe import Probe
+from litetern.cores.dma import reader, writer
 from litetern.cores.dma.ranges import BLOCK_BYTES, range_layout
 from litetern.cores.dma.reader import DMAReader
 from litetern.cores.dma.writer import DMAWriter
-from litetern.model.numerics.circuits import ATTENTION, AttentionParameters
+from litetern.cores.matmul import core as matmul
+from litetern.cores.matmul.core import Matmul
+from litetern.cores.probe import Probe
 from litetern.model.formats.engine import CORE
 from litetern.model.formats.stream import FORMAT_INT8, FORMAT_TERNARY, HEAD_DIM_MAX, ROW_WEIGHTS_MAX, ROWS_MAX, TOPK_MAX
+from litetern.model.numerics.circuits import ATTENTION, AttentionParameters
 
 # Constants ----------------------------------------------------------------------------------------
 

@@ -28,18 +28,18 @@ from migen.genlib.resetsync import AsyncResetSynchronizer
 
 from litex.gen import *
 
-from litetern.model.formats.head import HEADS
 from litetern.model.common.printable import printable
+from litetern.model.formats.head import HEADS
 from litetern.model.formats.shapes import SHAPES
 from litetern.model.paths import BUILD
 from litetern.soc.accelerator import FORMATS, AcceleratorConfig
 from litetern.soc.boards import BOARDS
 from litetern.soc.generator.design import BATCHES, STRATEGIES, convert
-from litetern.soc.zynq.pl import PL, export_csrs, quiet
 from litetern.soc.platforms.digilent_pynqz1 import Platform
-from litetern.soc.zynq.ps7 import PS7
 from litetern.soc.tools.verilate import self_contained
 from litetern.soc.tools.yosys import find_yosys, synthesize
+from litetern.soc.zynq.pl import PL, export_csrs, quiet
+from litetern.soc.zynq.ps7 import PS7
 
 BOARD = BOARDS["pynqz1"]
 FOLDER = BUILD/"pynqz1"

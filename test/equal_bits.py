@@ -33,10 +33,10 @@ sys.path[:0] = FOLDERS
 from firmware_builds import BUILDS, firmware_build
 from firmware_engine import OK, TOKEN, Engine
 from litetern.host.link.device import Device, Sampling
-from litetern.model.numerics.exact import ExactModel
 from litetern.model.formats.head import HEADS, with_head
 from litetern.model.formats.image import read_image, write_image
 from litetern.model.importers import load_checkpoint
+from litetern.model.numerics.exact import ExactModel
 from litetern.model.numerics.quantised import quantise_checkpoint
 from litetern.soc.virtual.board import VirtualBoard
 

@@ -8,6 +8,7 @@
 
 import ast
 import collections
+import graphlib
 import importlib.metadata
 import os
 import pathlib
@@ -63,6 +64,21 @@ def test_no_module_has_two_names():
     code = "import sys; sys.path[0] = %r; from litetern.model.setup import environment; environment.enter(); print([p for p in sys.path if p == %r])" % (str(ROOT), str(ROOT))
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60).stdout == "[]\n"
     assert litetern.__path__ == [str(ROOT)]
+
+
+def test_no_module_imports_itself_in_a_circle():
+    """Not even by an import in a function. What a script's preamble imports does not count."""
+    modules = {".".join(["litetern", *path.relative_to(ROOT).with_suffix("").parts]).removesuffix(".__init__"): path for path in PYTHON if path.is_relative_to(ROOT)
+        and path.relative_to(ROOT).parts[0] in ROOMS}
+    def needs(path):
+        tree     = ast.parse(path.read_text())
+        preamble = {node for block in tree.body if isinstance(block, ast.If) for node in ast.walk(block)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module and node not in preamble:
+                for name in (f"{node.module}.{alias.name}" for alias in node.names):
+                    yield from {name if name in modules else node.module} & set(modules)
+    order = graphlib.TopologicalSorter({name: set(needs(path)) - {name} for name, path in modules.items()})
+    assert len(list(order.static_order())) == len(modules)  # CycleError names the circle.
 
 
 def test_no_room_is_crowded():

@@ -21,8 +21,8 @@ import zipfile
 
 import pytest
 
-from litetern.model.setup import bootstrap, environment, packages
 from litetern.model.paths import ROOT
+from litetern.model.setup import bootstrap, environment, packages
 
 MODULES = ("litetern", "model/__init__", "model/paths", "model/common/__init__", "model/common/progress", "model/setup/__init__", "model/setup/bootstrap",
     "model/setup/environment", "model/setup/packages")  # What set-up needs.

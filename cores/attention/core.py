@@ -16,8 +16,8 @@ from litetern.cores.attention.parser import ERRORS, AttentionParser
 from litetern.cores.attention.pipeline import STORE, Pipeline
 from litetern.cores.attention.query import AttentionQuery, numerator_bits
 from litetern.cores.attention.results import AttentionResults
-from litetern.model.numerics.circuits import ATTENTION
 from litetern.model.formats.stream import BEAT_BYTES, HEAD_DIM_MAX
+from litetern.model.numerics.circuits import ATTENTION
 
 # Cycles that a V header waits directly behind the K record of its own buffer.
 ORDER_CYCLES = STORE - 2

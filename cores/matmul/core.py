@@ -14,8 +14,8 @@ from litex.soc.interconnect import stream
 from litetern.model.formats.stream import *
 
 from litetern.cores.common import DATA_WIDTH, add_or_subtract, data_layout, delayed, signed_bits
-from litetern.cores.matmul.int8 import Int8Lanes
 from litetern.cores.matmul.control import ERRORS, VECTORS, MatmulControl
+from litetern.cores.matmul.int8 import Int8Lanes
 from litetern.cores.matmul.reduce import RowReducer
 from litetern.cores.matmul.results import RowPacker, row_layout
 from litetern.cores.matmul.ternary import TernaryDecoder, TernaryLanes

@@ -18,14 +18,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from litetern.host.link.protocol import Link, LinkError
-from litetern.model.formats.engine import END
 from litetern.host.link.messages import (ERRORS, GENERATE, GENERATE_LOGITS, HELLO, LAYOUTS, NAMES, PARTS, PROTOCOL_VERSION, PROTOCOL_VERSION_MIN, SESSION, TOKENS,
     TOKENS_PER_FRAME, UPLOAD_BEGIN, UPLOAD_CHUNK, UPLOAD_DATA, VALUES)
+from litetern.host.link.protocol import Link, LinkError
 from litetern.host.link.transport import open_transport
 from litetern.model.common.files import read_bytes
-from litetern.model.formats.image import IMAGE_LIMIT, read_header
 from litetern.model.common.printable import printable
+from litetern.model.formats.engine import END
+from litetern.model.formats.image import IMAGE_LIMIT, read_header
 
 ENDS    = ("", *END.names[1:])  # Of an event; of one that does not end anything: empty.
 ANSWER  = 30.0   # Seconds that a board may take for an answer that is not a token's, or for a sign that it is at work on it.

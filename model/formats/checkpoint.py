@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from litetern.model.formats.config import ModelConfig
 from litetern.model.common.printable import printable
+from litetern.model.formats.config import ModelConfig
 
 MATRICES = ("q", "k", "v", "o", "gate", "up", "down")
 WEIGHTS  = ("ternary", "int8", "float")

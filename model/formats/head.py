@@ -14,9 +14,9 @@ import dataclasses
 
 import numpy as np
 
-from litetern.model.numerics.quantised import SCALE_MIN, TernaryHead
 from litetern.model.formats.stream import BEAT_BYTES, ROW_WEIGHTS_MAX, TOPK_MAX, row_beats
 from litetern.model.formats.trits import pack_ternary
+from litetern.model.numerics.quantised import SCALE_MIN, TernaryHead
 
 HEADS      = ("int8", "ternary", "hybrid")
 PLANES_MAX = 3

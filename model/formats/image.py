@@ -22,15 +22,15 @@ import zlib
 
 import numpy as np
 
-from litetern.model.numerics import ops
-from litetern.model.numerics.circuits import ATTENTION_LIMITS, AttentionParameters
-from litetern.model.formats.config import ACTIVATIONS, CONTEXT_MAX, GROUPS, LAYERS_MAX, VOCAB_MAX, ModelConfig
 from litetern.model.common.files import parse_json, read_bytes
-from litetern.model.formats.head import PLANES_MAX
 from litetern.model.common.layout import Struct
 from litetern.model.common.printable import printable
-from litetern.model.numerics.quantised import Group, Layer, QuantisedModel, TernaryHead
+from litetern.model.formats.config import ACTIVATIONS, CONTEXT_MAX, GROUPS, LAYERS_MAX, VOCAB_MAX, ModelConfig
+from litetern.model.formats.head import PLANES_MAX
 from litetern.model.formats.stream import BEAT_BYTES, BURST_BEATS, FORMAT_INT8, FORMAT_TERNARY, ROW_WEIGHTS_MAX, TOPK_MAX, row_beats
+from litetern.model.numerics import ops
+from litetern.model.numerics.circuits import ATTENTION_LIMITS, AttentionParameters
+from litetern.model.numerics.quantised import Group, Layer, QuantisedModel, TernaryHead
 
 MAGIC       = int.from_bytes(b"TERN", "little")
 VERSIONS    = {  # What came with each format version; only images of the last one are read.

@@ -12,7 +12,6 @@ from litetern.model.common.files import File
 from litetern.model.importers.ggml import load_gguf
 from litetern.model.importers.huggingface import load_huggingface
 from litetern.model.importers.llama2c import load_llama2c
-from litetern.model.importers.rounding import round_to_ternary
 
 KNOWN = "a folder with config.json and *.safetensors, a .gguf file, a .bin file of llama2.c"
 
@@ -36,16 +35,14 @@ def _load_file(path, progress, rule):
     raise ValueError(f"{path}: not a checkpoint that is known ({KNOWN})")
 
 
-def load_checkpoint(path, ternary=False, progress=None, floats=False):
+def load_checkpoint(path, progress=None, floats=False):
     """Checkpoint of a file or folder. Raises ValueError with one clear line for anything else.
 
-    ternary  : round float matrices, which else become int8, to ternary; the checkpoint's notes state what that costs.
     progress : None or a function (blocks read, blocks).
-    floats   : keep float matrices as they are (weights "float"), to state what rounding costs; no image holds them.
+    floats   : keep float matrices, which else become int8, as they are (weights "float"), to state what rounding costs; no image holds them.
     """
     path = pathlib.Path(path)
     if not path.exists():
         raise ValueError(f"{path}: no such file or folder (a checkpoint is {KNOWN})")
-    load       = load_huggingface if path.is_dir() else _load_file
-    checkpoint = load(path, progress, "float" if floats else "int8")
-    return round_to_ternary(checkpoint) if ternary and checkpoint.weights != "ternary" else checkpoint
+    load = load_huggingface if path.is_dir() else _load_file
+    return load(path, progress, "float" if floats else "int8")

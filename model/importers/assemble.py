@@ -21,8 +21,8 @@ import numpy as np
 from litetern.model.formats.checkpoint import Checkpoint
 from litetern.model.formats.config import ModelConfig, gain_widths, matrix_shapes
 from litetern.model.formats.image import IMAGE_LIMIT, image_parts
-from litetern.model.importers import vocabulary
 from litetern.model.formats.stream import FORMAT_INT8, FORMAT_TERNARY
+from litetern.model.importers import vocabulary
 
 GRANULE = 8  # Widths are multiples of it (model.config).
 

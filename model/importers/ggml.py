@@ -13,9 +13,9 @@ import pathlib
 
 import numpy as np
 
-from litetern.model.formats.config import RANGES
 from litetern.model.common.fields import REQUIRED, is_number, is_whole
 from litetern.model.common.files import naming
+from litetern.model.formats.config import RANGES
 from litetern.model.importers import vocabulary
 from litetern.model.importers.assemble import assemble, check_fits, interleaved_to_halves, matrix_shapes, model_config
 from litetern.model.importers.gguf_file import GGUF, I2_S

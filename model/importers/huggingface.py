@@ -14,9 +14,9 @@ import pathlib
 
 import numpy as np
 
-from litetern.model.formats.config import ACTIVATIONS, RANGES
 from litetern.model.common.fields import REQUIRED, Fields
 from litetern.model.common.files import naming, read_json
+from litetern.model.formats.config import ACTIVATIONS, RANGES
 from litetern.model.importers import vocabulary
 from litetern.model.importers.assemble import assemble, check_fits, matrix_shapes, model_config
 from litetern.model.importers.matrices import check_scale, exact_ternary, from_float, from_two_bits

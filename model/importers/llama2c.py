@@ -16,9 +16,9 @@ import pathlib
 
 import numpy as np
 
-from litetern.model.formats.config import RANGES
 from litetern.model.common.fields import Fields
 from litetern.model.common.files import TOKENIZER_LIMIT, File, naming, read_bytes
+from litetern.model.formats.config import RANGES
 from litetern.model.importers import vocabulary
 from litetern.model.importers.assemble import assemble, check_fits, gain_widths, interleaved_to_halves, matrix_shapes, model_config
 from litetern.model.importers.matrices import exact_ternary, from_float

@@ -8,9 +8,9 @@
 
 import pathlib
 
-from litetern.model.formats.config import VOCAB_MAX
 from litetern.model.common.fields import Fields
 from litetern.model.common.files import TOKENIZER_LIMIT, read_bytes, read_json, read_text
+from litetern.model.formats.config import VOCAB_MAX
 from litetern.model.tokenizer.tokenizer import convert, load_tokenizer
 
 TEMPLATE_LIMIT = 1 << 20  # Bytes of a chat template.

@@ -8,12 +8,12 @@
 
 import numpy as np
 
-from litetern.model.numerics import circuits, ops
-from litetern.model.numerics.circuits import matmul, reduce_rows
 from litetern.model.formats.config import GROUPS
 from litetern.model.formats.head import FLOOR, plane_inputs
 from litetern.model.formats.stream import FORMAT_INT8, REDUCE_TOPK
 from litetern.model.formats.trits import unpack_ternary
+from litetern.model.numerics import circuits, ops
+from litetern.model.numerics.circuits import matmul, reduce_rows
 
 
 # Head ---------------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from dataclasses import fields
 
 import numpy as np
 
-from litetern.model.numerics import ops
 from litetern.model.formats.config import GROUPS, ModelConfig
+from litetern.model.numerics import ops
 from litetern.model.numerics.quantised import Group, Layer, QuantisedModel, absmax_rows
 
 # Micro model --------------------------------------------------------------------------------------

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from litetern.model.numerics import ops
 from litetern.model.formats.config import GROUPS, ModelConfig
-from litetern.model.numerics.circuits import ATTENTION, AttentionParameters
 from litetern.model.formats.stream import BEAT_BYTES, FORMAT_INT8, FORMAT_TERNARY, row_beats
 from litetern.model.formats.trits import pack_ternary, unpack_ternary
+from litetern.model.numerics import ops
+from litetern.model.numerics.circuits import ATTENTION, AttentionParameters
 
 SCALE_MIN    = 1e-5  # Floor of weight scales: keeps every product a normal number.
 STEP_MIN     = 7e-8  # Likewise of int8 rows' steps: below that of any row that `absmax_rows` makes.

@@ -19,12 +19,11 @@ import sys
 
 import numpy as np
 
-from litetern.model import perplexity
 from litetern.model.calibrate import DEFAULT_TEXT, kv_steps
-from litetern.model.perplexity import negative_log_likelihood, perplexity_exact
 from litetern.model.common.printable import printable
 from litetern.model.common.progress import Progress
 from litetern.model.numerics.quantised import quantise_checkpoint
+from litetern.model.quality.likelihood import batches, negative_log_likelihood, perplexity_exact
 from litetern.model.resident.build import build, calibrate
 from litetern.model.resident.exact import ResidentExact
 from litetern.model.resident.reference import ReferenceModel
@@ -46,7 +45,7 @@ def load_model(folder):
 def perplexity_float(source, tokens, batch=8, progress=None):
     """Perplexity per token of the float reference over an int [n] stream."""
     model, total, count = ReferenceModel(source), 0.0, 0
-    for inputs, targets, scored, _ in perplexity.batches(tokens, source.config.window, None, batch):
+    for inputs, targets, scored, _ in batches(tokens, source.config.window, None, batch):
         total += negative_log_likelihood(model.logits(inputs)[scored], targets[scored])
         count += int(scored.sum())
         if progress:
@@ -57,7 +56,7 @@ def perplexity_float(source, tokens, batch=8, progress=None):
 def perplexity_resident(model, tokens, batch=64, progress=None):
     """(perplexity per token, {place: values cut}) of the resident path of a ResidentModel."""
     total, count, cut = 0.0, 0, {}
-    for inputs, targets, scored, _ in perplexity.batches(tokens, model.config.window, None, batch):
+    for inputs, targets, scored, _ in batches(tokens, model.config.window, None, batch):
         exact = ResidentExact(model, len(inputs))
         for position in range(int(scored.any(axis=0).nonzero()[0][-1]) + 1):
             logits, rows = exact.step(inputs[:, position])*2.0**-LOGIT_FRACTION, scored[:, position]

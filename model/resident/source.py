@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from litetern.model.formats.checkpoint import Checkpoint
-from litetern.model.formats.config import ModelConfig
 from litetern.model.common.fields import Fields, is_number
 from litetern.model.common.files import TOKENIZER_LIMIT, naming, read_bytes, read_json
+from litetern.model.formats.checkpoint import Checkpoint
+from litetern.model.formats.config import ModelConfig
+from litetern.model.formats.planes import PLANES_MAX, SCALE_MIN, rows_by_planes
 from litetern.model.importers.huggingface import MATRICES, NORMS as NORM_NAMES, SUB_NORMS
 from litetern.model.importers.shards import Tensors
-from litetern.model.formats.planes import PLANES_MAX, SCALE_MIN, rows_by_planes
 from litetern.model.numerics.quantised import absmean_ternary
 from litetern.model.resident.activation import ACTIVATIONS
 from litetern.model.resident.config import EPS, POSITIONS, VOCAB_MAX, WIDTH_MAX, WINDOW_MAX, ResidentConfig

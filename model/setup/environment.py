@@ -25,10 +25,10 @@ import subprocess
 import sys
 import time
 
-from litetern.model.setup import packages
-from litetern.model.setup.bootstrap import OLDEST
 from litetern.model.common.progress import Progress
 from litetern.model.paths import BUILD, ROOT
+from litetern.model.setup import packages
+from litetern.model.setup.bootstrap import OLDEST
 
 VENV   = ROOT/".venv"
 

@@ -24,9 +24,9 @@ import torch.nn.functional as F
 
 from torch import nn
 
+from litetern.model.formats.planes import PLANES_MAX
 from litetern.model.training.network_quant import (WEIGHT_LEVELS, follow, quantize_heads, quantize_planes, quantize_rows,
     quantize_table, quantize_weight)
-from litetern.model.formats.planes import PLANES_MAX
 
 # Shape --------------------------------------------------------------------------------------------
 

@@ -22,16 +22,16 @@ from pathlib import Path
 import numpy as np
 
 from litetern.model import calibrate
-from litetern.model.numerics.circuits import ATTENTION, AttentionParameters
 from litetern.model.formats.config import ModelConfig
-from litetern.model.numerics.exact import ExactModel
 from litetern.model.formats.head import HEADS, PLANES, shortlist_of, with_head
 from litetern.model.formats.image import image_parts, read_image, write_image
-from litetern.model.importers import load_checkpoint
-from litetern.model.numerics.micro import micro_model
-from litetern.model.numerics.quantised import QuantisedModel, quantise_checkpoint
 from litetern.model.formats.shapes import SHAPES
 from litetern.model.formats.stream import FORMAT_INT8, FORMAT_TERNARY, TERNARY_PER_BEAT, TOPK_MAX
+from litetern.model.importers import load_checkpoint
+from litetern.model.numerics.circuits import ATTENTION, AttentionParameters
+from litetern.model.numerics.exact import ExactModel
+from litetern.model.numerics.micro import micro_model
+from litetern.model.numerics.quantised import QuantisedModel, quantise_checkpoint
 from litetern.soc.accelerator import FORMATS, AcceleratorConfig
 from litetern.soc.boards import Board, find_board
 

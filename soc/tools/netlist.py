@@ -8,8 +8,8 @@
 
 from migen import Module
 
-from litetern.soc.zynq.pl import PL
 from litetern.soc.tools.verilate import to_verilog
+from litetern.soc.zynq.pl import PL
 
 
 def core_verilog(build, name):

@@ -18,15 +18,15 @@ from litetern.model.common.files import read_bytes
 from litetern.model.formats.image import read_header
 from litetern.model.formats.stream import TOPK_MAX
 from litetern.soc.accelerator import AcceleratorConfig
-from litetern.soc.zynq.pl import CSR_BASE
-from litetern.soc.virtual.ps.cache import EVICTIONS, L1_OPERATIONS, PL310, CacheModel
 from litetern.soc.virtual.pl.cmodel import CModelPL
+from litetern.soc.virtual.ps.cache import EVICTIONS, L1_OPERATIONS, PL310, CacheModel
 from litetern.soc.virtual.ps.cpu import CPU, PAGE
 from litetern.soc.virtual.ps.elf import read_elf
 from litetern.soc.virtual.ps.mpcore import MPCore, SystemWatchdog
 from litetern.soc.virtual.ps.slcr import SLCR, DevC
 from litetern.soc.virtual.ps.uart import UART
 from litetern.soc.zynq.memory_map import DDR_BYTES, HANDOVER, HANDOVER_BASE, HANDOVER_MAGIC, IMAGE_BASE, OCM_BASE, OCM_BYTES
+from litetern.soc.zynq.pl import CSR_BASE
 
 PLS = ("rtl", "c", "none")
 

@@ -6,8 +6,8 @@
 
 """What Zynq boards have in common: where things lie in the DDR, and what the boot script hands to the firmware."""
 
-from litetern.model.formats.image import IMAGE_LIMIT
 from litetern.model.common.layout import Struct
+from litetern.model.formats.image import IMAGE_LIMIT
 
 # Memory -------------------------------------------------------------------------------------------
 

@@ -21,8 +21,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from litetern.cores.attention.core import ERRORS, ORDER_CYCLES, Attention
-from litetern.model.numerics.circuits import ATTENTION, AttentionParameters, attention
 from litetern.model.formats.stream import BEAT_BYTES, EXPONENT_MAX, K_HEADER, QUERY_HEADER, V_HEADER
+from litetern.model.numerics.circuits import ATTENTION, AttentionParameters, attention
 from stream_bench import StreamBench, bench_verilog
 
 # Configurations -----------------------------------------------------------------------------------

@@ -22,10 +22,10 @@ from migen import Signal
 
 from cocotb_tools.runner import get_runner
 
-from litetern.soc.tools import verilate
 from litetern.soc.accelerator import IDENTITY, AcceleratorConfig
-from litetern.soc.zynq.pl import BUILD, PL
+from litetern.soc.tools import verilate
 from litetern.soc.virtual.pl.driver import RANGE_ERRORS
+from litetern.soc.zynq.pl import BUILD, PL
 from test_dma import copy_cores
 
 AXI4_BITS = {"len": 8, "size": 3, "lock": 1}  # The models speak AXI4: wider lengths, no WID.

@@ -23,9 +23,9 @@ from litex.soc.interconnect import stream
 from litetern.cores.probe import Probe
 from litetern.model.formats.stream import DESCRIPTOR, descriptor
 from litetern.soc.accelerator import AcceleratorConfig
-from litetern.soc.zynq.pl import PL
 from litetern.soc.virtual.pl.driver import Driver
 from litetern.soc.virtual.pl.verilated import MemoryParameters, RtlPL
+from litetern.soc.zynq.pl import PL
 
 # Cores --------------------------------------------------------------------------------------------
 

@@ -23,9 +23,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from litetern.cores.matmul.core import ERRORS, Matmul
-from litetern.model.numerics.circuits import matmul, reduce_rows
 from litetern.model.formats.stream import *
 from litetern.model.formats.trits import pack_ternary
+from litetern.model.numerics.circuits import matmul, reduce_rows
 from stream_bench import StreamBench, bench_verilog
 
 # Configurations -----------------------------------------------------------------------------------

@@ -7,8 +7,8 @@
 """A device for tests of the chat alone: the numpy definition behind the interface of `litetern.host.link.device.Device`."""
 
 from litetern.host.link.device import Event
-from litetern.model.numerics.exact import ExactModel
 from litetern.model.formats.image import read_image
+from litetern.model.numerics.exact import ExactModel
 from litetern.model.numerics.sampling import Sampler
 
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from litetern.model.formats.engine import PL
 
-from litetern.host.link.protocol import Parser, pack_frame
 from litetern.host.link.messages import FLAG_GAP, FLAG_SEQUENCED, IDENTITY, VALUES
+from litetern.host.link.protocol import Parser, pack_frame
 
 FRAME_ROOM  = 2048
 IMAGE_LIMIT = 1 << 20   # Bytes.

@@ -19,10 +19,10 @@ import pytest
 
 from hypothesis import given, settings, strategies as st
 
-from litetern.model.numerics import circuits
 from litetern.model.formats.engine import CORE, LIST_ERROR
 from litetern.model.formats.stream import *
 from litetern.model.formats.trits import pack_ternary
+from litetern.model.numerics import circuits
 
 from firmware_builds import BUILDS, firmware_build
 

@@ -13,10 +13,10 @@ import pytest
 
 from dataclasses import replace
 
-from litetern.model.numerics.circuits import ATTENTION, AttentionParameters
 from litetern.model.formats.config import GROUPS
-from litetern.model.numerics.exact import ExactModel
 from litetern.model.formats.head import with_head
+from litetern.model.numerics.circuits import ATTENTION, AttentionParameters
+from litetern.model.numerics.exact import ExactModel
 from litetern.model.numerics.sampling import Sampler, SamplingSettings
 
 from firmware_builds import BUILDS, firmware_build

@@ -17,11 +17,11 @@ from firmware_builds import BUILDS, firmware_build
 from firmware_engine import ERROR_PL, ERROR_SHORTLIST, OK, TOKEN, Engine
 from litetern.host.link.device import Device
 from litetern.model.formats.config import GROUPS
-from litetern.model.numerics.exact import ExactModel
 from litetern.model.formats.head import FLOOR, plane_inputs, shortlist_of, ternary_planes, with_head
 from litetern.model.formats.image import HEAD_HYBRID, HEAD_INT8, HEAD_TERNARY, read_header, read_image, write_image
-from litetern.model.numerics.sampling import Sampler, SamplingSettings
 from litetern.model.formats.stream import FORMAT_INT8, FORMAT_TERNARY
+from litetern.model.numerics.exact import ExactModel
+from litetern.model.numerics.sampling import Sampler, SamplingSettings
 from litetern.soc.accelerator import AcceleratorConfig
 from litetern.soc.virtual.board import VirtualBoard
 from tiny_checkpoint import write_checkpoint

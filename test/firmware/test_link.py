@@ -19,8 +19,8 @@ import pytest
 
 from litetern.firmware import build
 from litetern.host.link import messages
-from litetern.host.link.protocol import Link, LinkError, Parser, pack_frame
 from litetern.host.link.messages import FLAG_GAP, FLAG_SEQUENCED, PAYLOAD_MAX, VALUES, WINDOW
+from litetern.host.link.protocol import Link, LinkError, Parser, pack_frame
 
 HELLO, ECHO = VALUES["HELLO"], VALUES["TOKENS"]
 BOARD       = 0x80  # Types of boards.

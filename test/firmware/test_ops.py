@@ -11,10 +11,10 @@ import pytest
 
 from hypothesis import given, settings, strategies as st
 
+from litetern.model.formats.config import ACTIVATIONS
+from litetern.model.formats.stream import EXPONENT_MAX, MANTISSA_BITS_MAX, SHIFT_MAX, SHIFT_STEP
 from litetern.model.numerics import ops
 from litetern.model.numerics.circuits import ATTENTION, AttentionParameters
-from litetern.model.formats.stream import EXPONENT_MAX, MANTISSA_BITS_MAX, SHIFT_MAX, SHIFT_STEP
-from litetern.model.formats.config import ACTIVATIONS
 
 from firmware_builds import BUILDS, firmware_build
 

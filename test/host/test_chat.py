@@ -25,17 +25,17 @@ from tokenizers.pre_tokenizers import ByteLevel
 
 from exact_device import ExactDevice
 from litetern.host import chat, console, terminal
-from litetern.host.link import device, messages
 from litetern.host.chat import Settings
 from litetern.host.conversation import HALF, Conversation, TextStream, Vocabulary
+from litetern.host.link import device, messages
 from litetern.host.pack import pack
-from litetern.model.paths import ROOT
-from litetern.model.formats.image import IMAGE_HEADER, LAYER_RECORD, read_image
-from litetern.model.tokenizer.tokenizer import BYTE, CONTROL, NORMAL, UNKNOWN
-from litetern.model.tokenizer.vocabulary import from_pieces
 from litetern.model.common.printable import CONTROL, printable
 from litetern.model.common.progress import Progress
+from litetern.model.formats.image import IMAGE_HEADER, LAYER_RECORD, read_image
 from litetern.model.numerics.sampling import SamplingSettings
+from litetern.model.paths import ROOT
+from litetern.model.tokenizer.tokenizer import BYTE, CONTROL, NORMAL, UNKNOWN
+from litetern.model.tokenizer.vocabulary import from_pieces
 from litetern.soc.tools import verilate
 from tiny_checkpoint import tokenizer, write_checkpoint
 

@@ -27,11 +27,11 @@ from litetern.firmware import build
 from litetern.host import chat, console
 from litetern.host.conversation import Vocabulary
 from litetern.host.link.device import Device
-from litetern.host.pack import pack
 from litetern.host.link.transport import SerialTransport
-from litetern.model.paths import ROOT
-from litetern.model.numerics.exact import ExactModel
+from litetern.host.pack import pack
 from litetern.model.formats.image import read_image
+from litetern.model.numerics.exact import ExactModel
+from litetern.model.paths import ROOT
 from litetern.soc.tools import verilate
 from litetern.soc.virtual.board import VirtualBoard
 from tiny_checkpoint import write_checkpoint

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from litetern.host.link.device import BACKS, NOT_COMPLETE, Device, Sampling
-from litetern.host.link.protocol import LinkError, Parser, pack_frame
 from litetern.host.link.messages import CHECKING, DONE, END, ERROR, FLAG_SEQUENCED, GENERATE, IDENTITY, LOGITS, NAMES, TOKEN, UPLOAD_CHUNK, VALUES, WINDOW
+from litetern.host.link.protocol import LinkError, Parser, pack_frame
 
 from firmware_builds import firmware_build
 from service_board import ServiceBoard

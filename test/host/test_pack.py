@@ -21,11 +21,12 @@ from litetern.model import calibrate
 from litetern.model.formats import image
 from litetern.model.formats.checkpoint import MATRICES
 from litetern.model.formats.config import GROUPS
-from litetern.model.paths import ROOT
 from litetern.model.formats.image import HEAD_HYBRID, HEAD_INT8, HEAD_TERNARY, read_header, read_image
 from litetern.model.importers import load_checkpoint
-from litetern.model.perplexity import load_text, perplexity_float
 from litetern.model.numerics.quantised import quantise_checkpoint
+from litetern.model.paths import ROOT
+from litetern.model.perplexity import load_text
+from litetern.model.quality.likelihood import perplexity_float
 from golden_checkpoints import Golden
 from tiny_checkpoint import write_checkpoint
 

@@ -15,16 +15,17 @@ import pytest
 
 from hypothesis import given, strategies as st
 
-from litetern.model.numerics import ops
 from litetern.model.calibrate import kv_steps, read_steps, write_steps
+from litetern.model.common.progress import Progress
+from litetern.model.importers import load_checkpoint
+from litetern.model.numerics import ops
 from litetern.model.numerics.circuits import AttentionParameters
 from litetern.model.numerics.exact import ExactModel
-from litetern.model.importers import load_checkpoint
-from litetern.model.perplexity import HEADS, VARIANTS, negative_log_likelihood, perplexity_exact, perplexity_float, table
-from litetern.model.common.progress import Progress
 from litetern.model.numerics.quantised import quantise_checkpoint
 from litetern.model.numerics.reference import ReferenceModel
 from litetern.model.numerics.saturation import Saturation
+from litetern.model.perplexity import HEADS, VARIANTS, table
+from litetern.model.quality.likelihood import negative_log_likelihood, perplexity_exact, perplexity_float
 from litetern.model.tokenizer.text import read_records, windows
 from litetern.model.tokenizer.tokenizer import load_tokenizer
 

@@ -16,10 +16,11 @@ from safetensors.numpy import load_file
 
 from equal_bits import build_logits, first_difference, numpy_logits
 from golden_checkpoints import FORMATS, Golden, calibrated, divergence, relative_error
-from litetern.model.numerics.exact import ExactModel
 from litetern.model.formats.image import read_image, write_image
 from litetern.model.importers import load_checkpoint
+from litetern.model.numerics.exact import ExactModel
 from litetern.model.numerics.reference import ReferenceModel
+from litetern.model.quality.rounding import round_to_ternary
 from tiny_checkpoint import write_checkpoint
 
 # Stated price of the exact path on these models, whose random weights leave nothing redundant.
@@ -149,14 +150,14 @@ def test_progress(tmp_path):
 
 def test_rounding_to_ternary_states_its_price(tmp_path):
     golden  = Golden("gguf_float", tmp_path)
-    rounded = load_checkpoint(golden.path, ternary=True)
+    rounded = round_to_ternary(load_checkpoint(golden.path))
     assert rounded.weights == "ternary" and set(np.unique(rounded.layers[1]["up"][0])) == {-1, 0, 1}
     assert "unknown: there is no tokenizer" in rounded.notes[0]
     # transformers' BitNet class without a quantisation holds plain floats.
     write_checkpoint(tmp_path/"floats", architectures=["BitNetForCausalLM"])
     assert load_checkpoint(tmp_path/"floats").weights == "int8"
-    note = load_checkpoint(tmp_path/"floats", ternary=True).notes[0]
+    note = round_to_ternary(load_checkpoint(tmp_path/"floats")).notes[0]
     assert re.fullmatch(r"floats was not trained in ternary and is rounded to it: its perplexity on a short English text goes "
         r"from [\d,.]+ to [\d,.]+", note)
     # What is ternary already stays as it is.
-    assert load("trilm", tmp_path, ternary=True).notes == []
+    assert round_to_ternary(load("trilm", tmp_path)).notes == []

@@ -18,9 +18,9 @@ import sentencepiece
 
 from golden_checkpoints import Golden
 from litetern.host.templates import ChatTemplate
-from litetern.model.tokenizer import vocabulary
 from litetern.model.importers import load_checkpoint
 from litetern.model.importers.vocabulary import from_folder
+from litetern.model.tokenizer import vocabulary
 from litetern.model.tokenizer.tokenizer import load_tokenizer
 from tiny_checkpoint import tokenizer as byte_level
 

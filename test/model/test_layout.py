@@ -13,11 +13,11 @@ import pytest
 
 from hypothesis import given, strategies as st
 
-from litetern.model.formats import engine, stream
-from litetern.model.numerics.circuits import AttentionParameters, attention, matmul, reduce_rows, scores
-from litetern.model.formats.image import STRUCTS
 from litetern.model.common.layout import Field, Struct, Word
+from litetern.model.formats import engine, stream
+from litetern.model.formats.image import STRUCTS
 from litetern.model.formats.trits import pack_ternary, unpack_ternary
+from litetern.model.numerics.circuits import AttentionParameters, attention, matmul, reduce_rows, scores
 
 # Words --------------------------------------------------------------------------------------------
 

@@ -23,12 +23,12 @@ import torch
 from safetensors.torch import load_file
 
 from litetern.model import train
+from litetern.model.resident.price import table
+from litetern.model.resident.source import load, quantise_weights
 from litetern.model.training import train_export, train_text
 from litetern.model.training.muon import Muon32
 from litetern.model.training.network import Network, Shape, attend, quantize_rows, quantize_weight
 from litetern.model.training.network_quant import follow, quantize_heads, quantize_planes
-from litetern.model.resident.price import table
-from litetern.model.resident.source import load, quantise_weights
 
 TINY = ["--hidden", "16", "--inner", "24", "--layers", "2", "--heads", "2", "--context", "16",
         "--vocabulary", "300", "--batch", "2", "--no-compile", "--threads", "1", "--dropout", "0.1",

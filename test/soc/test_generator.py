@@ -21,17 +21,17 @@ import pytest
 
 from litetern.firmware.build import load_host_library
 from litetern.model.common.interface import Function
+from litetern.model.formats.config import ModelConfig
 from litetern.model.formats.engine import PL
+from litetern.model.formats.head import HEADS
+from litetern.model.formats.image import write_image
+from litetern.model.formats.shapes import SHAPES
+from litetern.model.formats.stream import ROW_WEIGHTS_MAX, TOPK_MAX
+from litetern.model.numerics.exact import ExactModel
 from litetern.soc.boards import BOARDS, find_board
 from litetern.soc.generator.design import convert, size
 from litetern.soc.generator.report import CONTEXTS, Report, attention_work, estimate, matmul_work, report, simulate
 from litetern.soc.virtual.pl.workload import Arena, Group, Head
-from litetern.model.formats.config import ModelConfig
-from litetern.model.numerics.exact import ExactModel
-from litetern.model.formats.image import write_image
-from litetern.model.formats.stream import ROW_WEIGHTS_MAX, TOPK_MAX
-from litetern.model.formats.head import HEADS
-from litetern.model.formats.shapes import SHAPES
 from tiny_checkpoint import write_checkpoint
 from tiny_model import SHAPE, tiny_model
 

@@ -15,9 +15,9 @@ import pytest
 from migen import *
 
 from litetern.soc.accelerator import AcceleratorConfig
-from litetern.soc.zynq.pl import PL
 from litetern.soc.virtual.pl.driver import Driver
 from litetern.soc.virtual.pl.verilated import OCM_BASE, OCM_BYTES, MemoryParameters, RtlPL
+from litetern.soc.zynq.pl import PL
 from test_dma import copy_cores
 
 BASE, SIZE = 0x0010_0000, 1 << 20

@@ -24,8 +24,8 @@ import pytest
 from litetern.model.formats.image import write_image
 from litetern.model.paths import ROOT
 from litetern.soc import pynqz1
-from litetern.soc.generator import design as generator
 from litetern.soc.accelerator import AcceleratorConfig
+from litetern.soc.generator import design as generator
 from litetern.soc.generator.design import convert
 from litetern.soc.platforms.digilent_pynqz1 import Platform
 from litetern.soc.pynqz1 import BOARD, BaseSoC, build

@@ -23,12 +23,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from litetern.model.formats.stream import FORMAT_INT8
 from litetern.model.paths import ROOT
 from litetern.soc.accelerator import AcceleratorConfig
 from litetern.soc.litex.memory_map import MAIN_RAM_BASE
 from litetern.soc.litex.sim.remote import RemoteDriver, RemoteSoC, free_port
 from litetern.soc.litex.sim.simulator import Running
-from litetern.model.formats.stream import FORMAT_INT8
 from litetern.soc.virtual.pl.workload import Arena, Group, Head, interleave
 
 FOLDER = ROOT/"build"/"sim-test-bare"

@@ -20,10 +20,10 @@ import pytest
 
 from litetern.host.conversation import Vocabulary
 from litetern.host.link.device import Device
-from litetern.host.pack import pack
 from litetern.host.link.transport import SerialTransport
-from litetern.model.numerics.exact import ExactModel
+from litetern.host.pack import pack
 from litetern.model.formats.image import read_image
+from litetern.model.numerics.exact import ExactModel
 from litetern.model.paths import ROOT
 from litetern.soc.litex.sim.remote import free_port
 from litetern.soc.litex.sim.session import load_image

@@ -17,13 +17,13 @@ import pytest
 
 from litetern.host.link import device as devices
 from litetern.host.link.device import Device, Sampling, open_device
-from litetern.host.link.protocol import LinkError
 from litetern.host.link.messages import GENERATE, TOKENS, VALUES
+from litetern.host.link.protocol import LinkError
 from litetern.host.link.transport import SerialTransport, open_transport
 from litetern.model.numerics.exact import ExactModel
 from litetern.soc.virtual.board import BoardError, VirtualBoard
-from litetern.soc.virtual.serve import serve
 from litetern.soc.virtual.ps.slcr import OCM_MAP
+from litetern.soc.virtual.serve import serve
 from litetern.soc.zynq.memory_map import RESULTS_BASE, RESULTS_BYTES
 from tiny_model import tiny_image
 

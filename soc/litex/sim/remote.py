@@ -22,8 +22,8 @@ from litex.tools.litex_client import RemoteClient
 
 from litetern.soc.accelerator import IDENTITY, AcceleratorConfig
 from litetern.soc.litex.memory_map import MAIN_RAM_BASE
-from litetern.soc.zynq.pl import PL
 from litetern.soc.virtual.pl.driver import Driver
+from litetern.soc.zynq.pl import PL
 
 START_TIMEOUT = 30.0  # Seconds until the server and the SoC answer.
 LIST_TIMEOUT  = 60.0  # Seconds that a list may take.

@@ -13,8 +13,8 @@ import functools
 from litetern.model.formats.engine import SOFTMAX, status_names
 from litetern.model.formats.stream import BEAT_BYTES, BURST_BEATS, DESCRIPTOR
 from litetern.soc.accelerator import CORES, READS, WRITES, AcceleratorConfig
-from litetern.soc.zynq.pl import PL
 from litetern.soc.zynq.memory_map import OCM_BASE
+from litetern.soc.zynq.pl import PL
 
 DESCRIPTORS_MAX = 1 << 20  # No list is longer: one that does not end is a fault.
 

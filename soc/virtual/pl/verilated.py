@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from litetern.soc.accelerator import AcceleratorConfig
-from litetern.soc.zynq.pl import PL
 from litetern.soc.tools.verilate import build, to_verilog
 from litetern.soc.zynq.memory_map import DDR_BYTES_PER_SECOND, OCM_BASE, OCM_BYTES
+from litetern.soc.zynq.pl import PL
 
 PORTS_MAX = 4
 _FOLDER   = Path(__file__).resolve().parent

@@ -8,11 +8,11 @@
 
 import numpy as np
 
-from litetern.model.numerics import circuits
 from litetern.model.formats.stream import (
     BEAT_BYTES, FORMAT_TERNARY, K_HEADER, MATMUL_HEADER, QUERY_HEADER, REDUCE_NONE, REDUCE_TOPK, V_HEADER, row_beats, x_beats,
 )
 from litetern.model.formats.trits import DECODE, TRIT_VALUES
+from litetern.model.numerics import circuits
 
 ALIGNMENT = 128  # Bytes: a burst.
 

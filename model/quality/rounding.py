@@ -8,17 +8,16 @@
 
 import dataclasses
 
+from litetern.model.calibrate import DEFAULT_TEXT
 from litetern.model.formats.checkpoint import MATRICES
 from litetern.model.numerics.quantised import absmean_ternary
+from litetern.model.quality.likelihood import perplexity_float
+from litetern.model.tokenizer.text import token_stream
+from litetern.model.tokenizer.tokenizer import load_tokenizer
 
 
 def perplexity(checkpoint):
     """Perplexity of the float reference on calibration's built-in text; None without a tokenizer."""
-    # Imported here: these load checkpoints themselves.
-    from litetern.model.calibrate import DEFAULT_TEXT
-    from litetern.model.perplexity import perplexity_float
-    from litetern.model.tokenizer.text import token_stream
-    from litetern.model.tokenizer.tokenizer import load_tokenizer
     if not checkpoint.tokenizer:
         return None
     tokens = token_stream([DEFAULT_TEXT], load_tokenizer(checkpoint.tokenizer, checkpoint.name), checkpoint.bos)
@@ -26,7 +25,9 @@ def perplexity(checkpoint):
 
 
 def round_to_ternary(checkpoint):
-    """The checkpoint (int8 matrices) with each matrix rounded by absmean; its notes gain the two perplexities."""
+    """The checkpoint (int8 matrices) with each matrix rounded by absmean; its notes gain the two perplexities. One that is ternary stays as it is."""
+    if checkpoint.weights == "ternary":
+        return checkpoint
     layers  = [{key: absmean_ternary(value[0]*value[1][:, None]) if key in MATRICES else value for key, value in layer.items()}
         for layer in checkpoint.layers]
     rounded = dataclasses.replace(checkpoint, layers=layers, weights="ternary")
