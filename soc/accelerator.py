@@ -6,7 +6,9 @@
 
 """The accelerator: lanes of reader → core → writer, one per memory port, and their registers. No board knowledge."""
 
-from dataclasses import dataclass, field
+import argparse
+
+from dataclasses import dataclass, field, fields
 
 from migen import *
 
@@ -43,33 +45,24 @@ SETTLE_CYCLES = 3                     # Quiet cycles in a row that end a list: a
 # Configuration ------------------------------------------------------------------------------------
 
 
+def _option(default, text):
+    return field(default=default, metadata={"text": text})
+
+
 @dataclass(frozen=True)
 class AcceleratorConfig:
-    """What is built.
-
-    ports           : lanes, each with its own 64-bit memory port (1 to 4).
-    vectors_max     : vectors that share one pass over ternary weights (1, 2, 4 or 8).
-    formats         : weight formats, of "ternary" and "int8".
-    row_weights_max : longest row in weights.
-    topk_max        : longest shortlist (0: no top-K).
-    head_dim_max    : multiple of 8, up to 128.
-    queries_max     : query vectors that share a pass over keys and values.
-    rows_max        : longest context.
-    attention       : resolution of the softmax; None leaves the attention core out.
-    clock_hz        : system clock.
-    timeout         : cycles after which a silent memory is given up.
-    """
-    ports           : int   = 2
-    vectors_max     : int   = 1
-    formats         : tuple = ("ternary", "int8")
-    row_weights_max : int   = ROW_WEIGHTS_MAX
-    topk_max        : int   = 0
-    head_dim_max    : int   = HEAD_DIM_MAX
-    queries_max     : int   = 1
-    rows_max        : int   = ROWS_MAX
-    attention       : AttentionParameters = field(default=ATTENTION)
-    clock_hz        : float = 125e6
-    timeout         : int   = 2**16
+    """What is built. Each field says what it is; `accelerator_args` makes command-line options of them."""
+    ports           : int   = _option(2,                    "Lanes, each with its own 64-bit memory port (1 to 4).")
+    vectors_max     : int   = _option(1,                    "Vectors that share one pass over ternary weights (1, 2, 4 or 8).")
+    formats         : tuple = _option(("ternary", "int8"),  "Weight formats of the matmul core (ternary, int8).")
+    row_weights_max : int   = _option(ROW_WEIGHTS_MAX,      "Longest row in weights.")
+    topk_max        : int   = _option(0,                    "Longest shortlist (images with a hybrid head need 256; 0: no top-K).")
+    head_dim_max    : int   = _option(HEAD_DIM_MAX,         "Largest head dimension, a multiple of 8 up to 128.")
+    queries_max     : int   = _option(1,                    "Query vectors that share a pass over keys and values.")
+    rows_max        : int   = _option(ROWS_MAX,             "Longest context (512, 1024, 2048 or 4096).")
+    attention       : AttentionParameters = _option(ATTENTION, "Resolution of the softmax: score bits, steps per nat, exp bits, mantissa bits; none: no attention core.")
+    clock_hz        : float = _option(125e6,                "System clock.")
+    timeout         : int   = _option(2**16,                "Cycles after which a silent memory is given up.")
 
     def __post_init__(self):
         def check(name, ok, rule):
@@ -86,6 +79,39 @@ class AcceleratorConfig:
         check("rows_max",        self.rows_max in (512, 1024, 2048, 4096),                    "512, 1024, 2048 or 4096")
         check("clock_hz",        1e6 <= self.clock_hz <= 250e6,                               "1e6 to 250e6")
         check("timeout",         16 <= self.timeout <= 2**24,                                 f"16 to {2**24}")
+
+# Arguments ----------------------------------------------------------------------------------------
+
+
+def _formats(text):
+    return tuple(text.split(","))
+
+
+def _attention(text):
+    if text == "none":
+        return None
+    try:
+        return AttentionParameters(*(int(part) for part in text.split(",")))
+    except (TypeError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: must be none or score bits, steps per nat, exp bits, mantissa bits ({error})") from None
+
+
+_TYPES  = {"formats": _formats, "attention": _attention}
+OPTIONS = tuple(field for field in fields(AcceleratorConfig) if field.name not in ("clock_hz", "timeout"))  # The clock is the target's.
+
+
+def accelerator_args(parser, **defaults):
+    """Adds an option for each field of AcceleratorConfig but the clock: `--row-weights-max` and so on. defaults: of a target, by field;
+    None: the target finds the value."""
+    group = parser.add_argument_group("accelerator options")
+    for option in OPTIONS:
+        group.add_argument(f"--{option.name.replace('_', '-')}", type=_TYPES.get(option.name, option.type), default=defaults.get(option.name, option.default),
+            metavar=option.name.split("_")[-1].upper(), help=option.metadata["text"])
+
+
+def accelerator_argdict(args):
+    """{field: value} of the parsed options that have one."""
+    return {option.name: getattr(args, option.name) for option in OPTIONS if getattr(args, option.name) is not None}
 
 # Lane ---------------------------------------------------------------------------------------------
 
@@ -328,8 +354,7 @@ class Accelerator(LiteXModule):
         def constant(name, description, fields):
             self.constants[name] = sum(int(value) << offset for _, _, offset, value, _ in fields)
             status = CSRStatus(name=name, description=description, fields=[
-                CSRField(name, size=size, offset=offset, description=text) for name, size, offset, _, text in fields])
-            self.comb += [getattr(status.fields, name).eq(int(value)) for name, _, _, value, _ in fields]
+                CSRField(name, size=size, offset=offset, reset=int(value), description=text) for name, size, offset, value, text in fields])
             return status
 
         c = config

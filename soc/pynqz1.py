@@ -18,6 +18,7 @@ if __name__ == "__main__":  # Imports start at the project's root; packages come
     from litetern.model.setup import environment; environment.enter("numpy", "litex")
 
 import argparse
+import dataclasses
 import json
 import sys
 
@@ -32,7 +33,7 @@ from litetern.model.common.printable import printable
 from litetern.model.formats.head import HEADS
 from litetern.model.formats.shapes import SHAPES
 from litetern.model.paths import BUILD
-from litetern.soc.accelerator import FORMATS, AcceleratorConfig
+from litetern.soc.accelerator import FORMATS, OPTIONS, AcceleratorConfig, accelerator_argdict, accelerator_args
 from litetern.soc.boards import BOARDS
 from litetern.soc.generator.design import BATCHES, STRATEGIES, convert
 from litetern.soc.platforms.digilent_pynqz1 import Platform
@@ -110,11 +111,11 @@ def main():
     target.add_argument("--model",      default="bitnet_b1_58-large",  help=f"Image, checkpoint or shape ({', '.join(SHAPES)}).")
     target.add_argument("--batch",      default=1, type=int,           help="Vectors that share a pass over the weights "
                                                                             f"({', '.join(map(str, BATCHES))}).")
-    target.add_argument("--formats",    default=",".join(FORMATS),     help=f"Weight formats of the matmul core ({', '.join(FORMATS)}).")
     target.add_argument("--head",       default=None,                  help=f"Head ({', '.join(HEADS)}; default: the model's own, "
                                                                             "or int8 where there is int8).")
     target.add_argument("--context",    default=None, type=int,        help="Positions (default: the model's, up to 2,048).")
     target.add_argument("--strategy",   default="streamed",            help=f"Where the weights stay ({', '.join(STRATEGIES)}).")
+    accelerator_args(parser, **{option.name: None for option in OPTIONS})  # What the model asks for.
     report = parser.add_argument_group("report options")
     report.add_argument("--report",     action="store_true",           help="Print resources, cycles, bytes, tokens per second.")
     report.add_argument("--estimate",   action="store_true",           help="Cycles by formula and no synthesis: seconds instead of minutes.")
@@ -128,7 +129,9 @@ def main():
     if args.json and args.build:
         parser.error("--json goes with --report alone")
     try:
-        design = convert(args.model, "pynqz1", args.strategy, args.batch, tuple(args.formats.split(",")), args.context, args.head)
+        asked  = accelerator_argdict(args)
+        design = convert(args.model, "pynqz1", args.strategy, args.batch, asked.get("formats", tuple(FORMATS)), args.context, args.head)
+        design = dataclasses.replace(design, accelerator=dataclasses.replace(design.accelerator, **asked))
         if args.report:
             if not args.estimate:
                 find_yosys()  # Before Verilator takes its minute.

@@ -41,7 +41,7 @@ from litedram.phy.model import SDRAMPHYModel, sdram_module_nphases
 
 from litetern.model.common.progress import Progress
 from litetern.model.paths import BUILD
-from litetern.soc.accelerator import AcceleratorConfig
+from litetern.soc.accelerator import AcceleratorConfig, accelerator_argdict, accelerator_args
 from litetern.soc.litex.builder import FirmwareBuilder
 from litetern.soc.litex.litedram import add_accelerator
 from litetern.soc.litex.memory_map import MAIN_RAM_BASE
@@ -157,13 +157,8 @@ def sim_args(parser):
     parser.add_argument("--sdram-init",       default=None,                       help="File that the SDRAM holds at the start (.bin; without a CPU).")
     parser.add_argument("--sdram-verbosity",  default=0, type=int,                help="Of the checker of the SDRAM's commands.")
 
-    # Accelerator.
-    parser.add_argument("--ports",            default=2,    type=int,             help="Lanes of the accelerator (1 to 4; the firmware uses 2).")
-    parser.add_argument("--row-weights-max",  default=4096, type=int,             help="Longest row in weights.")
-    parser.add_argument("--topk-max",         default=0,    type=int,             help="Longest shortlist (images with a hybrid head need 256).")
-    parser.add_argument("--head-dim-max",     default=64,   type=int,             help="Largest head dimension.")
-    parser.add_argument("--queries-max",      default=2,    type=int,             help="Query vectors of an attention pass.")
-    parser.add_argument("--rows-max",         default=512,  type=int,             help="Longest context.")
+    # Accelerator: small, it is simulated; the firmware uses two lanes.
+    accelerator_args(parser, row_weights_max=4096, head_dim_max=64, queries_max=2, rows_max=512)
 
     # Software.
     parser.add_argument("--image",            default=None,                       help="Image of a model (host/pack.py); default: a random micro model.")
@@ -177,18 +172,6 @@ def sim_args(parser):
     parser.add_argument("--sim-debug",        action="store_true",                help="Registers that start and stop the trace, mark it, end the simulation.")
     parser.add_argument("--non-interactive",  action="store_true",                help="Run without input, and end by itself.")
     parser.add_argument("--build-only",       action="store_true",                help="Compile the simulator and leave.")
-
-
-def accelerator_config(args):
-    return AcceleratorConfig(
-        ports           = args.ports,
-        row_weights_max = args.row_weights_max,
-        topk_max        = args.topk_max,
-        head_dim_max    = args.head_dim_max,
-        queries_max     = args.queries_max,
-        rows_max        = args.rows_max,
-        clock_hz        = SYS_CLK_FREQ,
-    )
 
 
 def parse(argv=None):
@@ -226,7 +209,7 @@ def simulate(parser, args):
     else:
         kwargs |= {"with_uart": False, "cpu_reset_address": None}
     kwargs |= dict(
-        config           = accelerator_config(args),
+        config           = AcceleratorConfig(**accelerator_argdict(args), clock_hz=SYS_CLK_FREQ),
         sdram_module     = args.sdram_module,
         sdram_data_width = args.sdram_data_width,
         sdram_verbosity  = args.sdram_verbosity,

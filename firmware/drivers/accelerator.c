@@ -26,15 +26,8 @@
 #define LANE_STRIDE          0
 #endif
 #define LANE(lane, name)     REGISTER(CSR_ACCELERATOR_LANE0_##name##_ADDR + (lane)*LANE_STRIDE)
-#define STATUS_BUSY          (1u << CSR_ACCELERATOR_LANE0_STATUS_BUSY_OFFSET)
-#define STATUS_DONE          (1u << CSR_ACCELERATOR_LANE0_STATUS_DONE_OFFSET)
-#define STATUS_ERROR         (1u << CSR_ACCELERATOR_LANE0_STATUS_ERROR_OFFSET)
-#define STATUS_RANGE         (1u << CSR_ACCELERATOR_LANE0_STATUS_READER_RANGE_OFFSET | \
-                              1u << CSR_ACCELERATOR_LANE0_STATUS_WRITER_RANGE_OFFSET)
-#define FIELD(word, name)    ((word) >> CSR_ACCELERATOR_##name##_OFFSET & ((1u << CSR_ACCELERATOR_##name##_SIZE) - 1))
-#define CONTROL_START        (1u << CSR_ACCELERATOR_LANE0_CONTROL_START_OFFSET)
-#define CONTROL_ABORT        (1u << CSR_ACCELERATOR_LANE0_CONTROL_ABORT_OFFSET)
-#define CONTROL_CORE         CSR_ACCELERATOR_LANE0_CONTROL_CORE_OFFSET
+/* A field of a lane's word: all lanes have the same ones. */
+#define STATUS(word, name)   accelerator_lane0_status_##name##_extract(word)
 
 /* So do the ranges, each its first and its last byte. */
 #define RANGE_STRIDE         (CSR_ACCELERATOR_READ1_FIRST_ADDR - CSR_ACCELERATOR_READ0_FIRST_ADDR)
@@ -45,7 +38,7 @@ int accelerator_identify(uint32_t *version)
     if (REGISTER(CSR_ACCELERATOR_IDENTITY_ADDR) != PL_IDENTITY)
         return 0;
     *version = REGISTER(CSR_ACCELERATOR_VERSION_ADDR);
-    return *version >> 16 == PL_VERSION_MAJOR;
+    return accelerator_version_major_extract(*version) == PL_VERSION_MAJOR;
 }
 
 struct softmax accelerator_softmax(void)
@@ -53,10 +46,10 @@ struct softmax accelerator_softmax(void)
     uint32_t word = REGISTER(CSR_ACCELERATOR_SOFTMAX_ADDR);
 
     return (struct softmax){
-        .score_bits    = FIELD(word, SOFTMAX_SCORE_BITS),
-        .steps_per_nat = FIELD(word, SOFTMAX_STEPS_PER_NAT),
-        .exp_bits      = FIELD(word, SOFTMAX_EXP_BITS),
-        .mantissa_bits = FIELD(word, SOFTMAX_MANTISSA_BITS),
+        .score_bits    = accelerator_softmax_score_bits_extract(word),
+        .steps_per_nat = accelerator_softmax_steps_per_nat_extract(word),
+        .exp_bits      = accelerator_softmax_exp_bits_extract(word),
+        .mantissa_bits = accelerator_softmax_mantissa_bits_extract(word),
     };
 }
 
@@ -69,7 +62,7 @@ static void start(void *context, uint32_t lane, uint32_t core, uint32_t list, ui
     LANE(lane, DESTINATION)       = destination;
     LANE(lane, DESTINATION_LIMIT) = limit;
     barrier();
-    LANE(lane, CONTROL)           = CONTROL_START | core << CONTROL_CORE;
+    LANE(lane, CONTROL)           = accelerator_lane0_control_core_replace(accelerator_lane0_control_start_replace(0, 1), core);
 }
 
 static uint32_t progress(void *context, uint32_t lane)
@@ -82,12 +75,12 @@ static uint32_t status(void *context, uint32_t lane)
 {
     uint32_t word = LANE(lane, STATUS);
 
-    if (word & STATUS_BUSY || !(word & STATUS_DONE))
+    if (STATUS(word, busy) || !STATUS(word, done))
         return ENGINE_PL_BUSY;
-    if (!(word & STATUS_ERROR))
+    if (!STATUS(word, error))
         return ENGINE_PL_DONE;
     (*(uint32_t *)context)++;
-    return word & STATUS_RANGE ? ENGINE_PL_RANGE : ENGINE_PL_ERROR;
+    return STATUS(word, reader_range) || STATUS(word, writer_range) ? ENGINE_PL_RANGE : ENGINE_PL_ERROR;
 }
 
 static uint32_t cycles(void *context, uint32_t lane)
@@ -102,8 +95,8 @@ static void abort_lane(void *context, uint32_t lane)
     uint32_t begin = timer_us();
 
     (void)context;
-    LANE(lane, CONTROL) = CONTROL_ABORT;
-    while (LANE(lane, STATUS) & STATUS_BUSY && timer_us() - begin < ABORT_US)
+    LANE(lane, CONTROL) = accelerator_lane0_control_abort_replace(0, 1);
+    while (STATUS(LANE(lane, STATUS), busy) && timer_us() - begin < ABORT_US)
         ;
 }
 
@@ -134,11 +127,11 @@ void accelerator_engine(struct engine_pl *engine_pl, uint32_t *errors)
     *engine_pl = (struct engine_pl){
         .context         = errors,
         .memory          = 0,
-        .ports           = FIELD(lanes, LANES_PORTS),
-        .queries_max     = FIELD(attention, ATTENTION_QUERIES_MAX),
-        .rows_max        = FIELD(attention, ATTENTION_ROWS_MAX),
-        .row_weights_max = FIELD(matmul, MATMUL_ROW_WEIGHTS_MAX),
-        .topk_max        = FIELD(matmul, MATMUL_TOPK_MAX),
+        .ports           = accelerator_lanes_ports_extract(lanes),
+        .queries_max     = accelerator_attention_queries_max_extract(attention),
+        .rows_max        = accelerator_attention_rows_max_extract(attention),
+        .row_weights_max = accelerator_matmul_row_weights_max_extract(matmul),
+        .topk_max        = accelerator_matmul_topk_max_extract(matmul),
         .timeout_us      = TIMEOUT_US,
         .start           = start,
         .progress        = progress,

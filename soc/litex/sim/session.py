@@ -22,6 +22,7 @@ from litetern.firmware.build import build as build_firmware
 from litetern.model.common.files import read_bytes
 from litetern.model.formats.image import IMAGE_LIMIT, read_image, write_image
 from litetern.model.numerics.micro import micro_model
+from litetern.soc.litex.builder import csr_header
 from litetern.soc.litex.memory_map import BOOT, BOOT_BASE, BOOT_FINISH, BOOT_MAGIC, BOOT_SELFTEST, FIRMWARE_BASE, IMAGE_BASE, MAIN_RAM_BASE
 from litetern.soc.litex.sim.simulator import Running, SimulatorError, run_interactive
 from litetern.soc.virtual.ps.elf import read_elf
@@ -47,7 +48,7 @@ def export_headers(soc, folder):
     generated = Path(folder)/"generated"
     generated.mkdir(parents=True, exist_ok=True)
     for name, text in (
-        ("csr.h", export.get_csr_header(soc.csr.regions, soc.constants, with_fields_access_functions=True)),
+        ("csr.h", csr_header(soc)),
         ("mem.h", export.get_mem_header(soc.bus.regions)),
         ("soc.h", export.get_soc_header(soc.constants)),
     ):
