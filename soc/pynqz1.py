@@ -10,24 +10,30 @@
 
     python soc/pynqz1.py --report                            what an accelerator for a model costs and brings
     python soc/pynqz1.py --report --batch 4 --model model.tern
-    python soc/pynqz1.py --build                             netlist of the PL, processing system included (no bitstream yet)
+    python soc/pynqz1.py --build                             a bitstream by Vivado or openXC7, or where neither is there the netlist by Yosys
+    python soc/pynqz1.py --build --toolchain yosys           the netlist alone
 """
 
 if __name__ == "__main__":  # Imports start at the project's root; packages come from its environment.
     import pathlib, sys; sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
     from litetern.model.setup import environment; environment.enter("numpy", "litex")
 
-import argparse
 import dataclasses
 import json
+import os
+import re
+import subprocess
 import sys
 
 from pathlib import Path
 
 from migen import *
-from migen.genlib.resetsync import AsyncResetSynchronizer
 
 from litex.gen import *
+
+from litex.soc.integration.soc import SoCRegion
+from litex.soc.integration.soc_core import SoCCore
+from litex.build.parser import LiteXArgumentParser  # Behind soc_core: LiteX imports it in a circle.
 
 from litetern.model.common.printable import printable
 from litetern.model.formats.head import HEADS
@@ -36,115 +42,173 @@ from litetern.model.paths import BUILD
 from litetern.soc.accelerator import FORMATS, OPTIONS, AcceleratorConfig, accelerator_argdict, accelerator_args
 from litetern.soc.boards import BOARDS
 from litetern.soc.generator.design import BATCHES, STRATEGIES, convert
+from litetern.soc.litex.builder import FirmwareBuilder
 from litetern.soc.platforms.digilent_pynqz1 import Platform
-from litetern.soc.tools.verilate import self_contained
-from litetern.soc.tools.yosys import find_yosys, synthesize
-from litetern.soc.zynq.pl import PL, export_csrs, quiet
-from litetern.soc.zynq.ps7 import PS7
+from litetern.soc.tools import toolchains
+from litetern.soc.tools.yosys import find_yosys
+from litetern.soc.zynq.cpu import ZynqPS7
+from litetern.soc.zynq.memory_map import DDR_END, FIRMWARE_BASE
+from litetern.soc.zynq.pl import CSR_BASE, PLInstance, quiet
 
 BOARD = BOARDS["pynqz1"]
-FOLDER = BUILD/"pynqz1"
+NAME  = "pynqz1"
 
 # CRG ----------------------------------------------------------------------------------------------
 
 
 class _CRG(LiteXModule):
     """The clock comes from the PS, whose firmware sets its frequency and lifts the reset."""
-    def __init__(self, ps7):
+    def __init__(self, platform, ps7, sys_clk_freq):
         self.cd_sys = ClockDomain()
 
         # # #
 
-        self.specials += [
-            Instance("BUFG", i_I=ps7.fclk[0], o_O=self.cd_sys.clk),
-            AsyncResetSynchronizer(self.cd_sys, ~ps7.fclk_resetn[0]),
+        self.comb += [
+            self.cd_sys.clk.eq(ps7.clk),
+            self.cd_sys.rst.eq(ps7.rst),
         ]
+        platform.add_period_constraint(ps7.clk, 1e9/sys_clk_freq)
 
 # BaseSoC ------------------------------------------------------------------------------------------
 
 
-class BaseSoC(PL):
-    """The PL that the virtual board runs, wired to the processing system."""
-    def __init__(self, config=AcceleratorConfig()):
-        platform = Platform()
+class BaseSoC(SoCCore):
+    """The processing system around the PL that the virtual board runs: the same Verilog, byte for byte."""
+    def __init__(self, config=AcceleratorConfig(), toolchain="vivado", **kwargs):
+        platform     = Platform(toolchain)
+        sys_clk_freq = config.clock_hz
 
-        # PS7 --------------------------------------------------------------------------------------
-        self.ps7 = ps7 = PS7()
-        ps7.add_pins(platform)
+        # SoCCore ----------------------------------------------------------------------------------
+        kwargs |= dict(cpu_type=ZynqPS7.name, integrated_rom_size=0, integrated_sram_size=0, with_uart=False, with_timer=False, with_ctrl=False)
+        SoCCore.__init__(self, platform, sys_clk_freq, ident="", **kwargs)
+        self.bus.add_region("rom", SoCRegion(origin=FIRMWARE_BASE, size=DDR_END - FIRMWARE_BASE, linker=True))  # The DDR.
 
         # CRG --------------------------------------------------------------------------------------
-        self.crg = _CRG(ps7)
+        self.crg = _CRG(platform, self.cpu.cd_ps7, sys_clk_freq)
 
         # PL ---------------------------------------------------------------------------------------
-        PL.__init__(self, config, platform)
-        ps7.add_gp_master(0, self.gp0)
-        for port, interface in zip(BOARD.ports, self.hp):
-            ps7.add_hp_slave(int(port.removeprefix("HP")), interface)
-        self.comb += ps7.irqs.eq(self.irqs)
+        self.pl = pl = PLInstance(config)
+        self.comb += [
+            self.cpu.add_axi_gp_master(0).connect(pl.gp0),
+            *(port.connect(self.cpu.add_axi_hp_slave(int(name.removeprefix("HP")))) for name, port in zip(BOARD.ports, pl.hp)),
+            self.cpu.interrupt[:len(pl.irqs)].eq(pl.irqs),
+        ]
 
-    def verilog(self, name="pynqz1"):
-        """Verilog text of the whole, module `name`."""
-        with quiet():
-            fragment = self.get_fragment()
-            self.platform.finalize(fragment)
-            return self_contained(self.platform.get_verilog(fragment, name=name))
+        for lane in range(len(pl.irqs)):
+            self.irq.add(f"accelerator_lane{lane}", lane)
+
+    def add_csr_bridge(self, name="csr", origin=None, register=False):
+        """The bridge is the PL's own: here are its addresses."""
+        self.bus.add_region(name, SoCRegion(origin=CSR_BASE, size=1 << 16, cached=False, linker=True))
+
+    def finalize(self):
+        if not self.finalized:
+            with quiet():
+                for name, region in self.pl.regions.items():
+                    self.csr.add_region(name, region)
+                SoCCore.finalize(self)
+
+    def add_pl(self, folder):
+        """Puts the PL's Verilog into a folder and among the sources."""
+        path = Path(folder)/"pl.v"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self.pl.verilog)
+        self.platform.add_source(str(path.resolve()))
 
 # Build --------------------------------------------------------------------------------------------
 
 
-def build(config, folder):
-    """Writes Verilog, netlist and register description; returns (`litetern.soc.tools.yosys.Netlist`, {what: Path})."""
-    gateware, software = Path(folder)/"gateware", Path(folder)/"software"/"include"
-    find_yosys()
-    text    = BaseSoC(config).verilog()
-    netlist = synthesize("pynqz1", text)
-    gateware.mkdir(parents=True, exist_ok=True)
-    (gateware/"pynqz1.v").write_text(text)
-    (gateware/"pynqz1.json").write_bytes(netlist.path.read_bytes())
-    export_csrs(config, software)
-    return netlist, {"Verilog": gateware/"pynqz1.v", "netlist": gateware/"pynqz1.json", "registers": software/"csr.json"}
+def build(soc, toolchain, builder, options):
+    """Runs a toolchain; returns {"toolchain", "bitstream": path or None, "files": {what: path}, and of Yosys "resources"}. Raises ValueError."""
+    gateware = Path(builder.gateware_dir)
+    soc.add_pl(gateware)
+    folder = os.getcwd()
+    try:
+        with quiet():
+            builder.build(build_name=NAME, **options)
+    except (OSError, subprocess.SubprocessError) as error:
+        os.chdir(folder)  # LiteX leaves the caller in its own.
+        report = gateware/f"{NAME}_worst.rpt"
+        paths  = toolchains.worst_paths(report.read_text()) if report.exists() else []
+        raise ValueError("; ".join([f"{toolchain} failed: {error}", *(f"{path}" for path in paths if path.slack < 0)])) from None
+    result = {"toolchain": toolchain, "bitstream": None, "files": {"PL": gateware/"pl.v", "SoC": gateware/f"{NAME}.v"}}
+    if toolchain == "yosys":
+        result["files"]["netlist"] = gateware/f"{NAME}.json"
+        result["resources"] = soc.platform.toolchain.netlist.resources()
+    elif options["run"]:
+        result["bitstream"] = gateware/f"{NAME}.bit"
+        if not result["bitstream"].exists():
+            raise ValueError(f"{toolchain} ended without an error and without {result['bitstream']}")
+    return result
+
+
+def tell(result):
+    """Lines for people."""
+    for name, path in result["files"].items():
+        print(f"{name:10}{path}")
+    if "resources" in result:
+        print(", ".join(f"{value:g} {figure}" for figure, value in result["resources"].items()))
+    print(f"bitstream: {result['bitstream'] or f'none ({toolchains.INSTALL})'}")
+
+
+def parse():
+    parser = LiteXArgumentParser(platform=Platform)
+    parser.prog, parser.description = "pynqz1.py", __doc__  # LiteX's class takes keywords for the program's name.
+    parser.set_defaults(output_dir=str(BUILD/NAME), log_level="warning", toolchain=None, cpu_type=ZynqPS7.name)
+    parser.add_target_argument("--sys-clk-freq", default=BOARD.clock_hz, type=float, help="Clock of the PL.")
+    parser.add_target_argument("--model",        default="bitnet_b1_58-large", help=f"Image, checkpoint or shape ({', '.join(SHAPES)}).")
+    parser.add_target_argument("--batch",        default=1, type=int,          help="Vectors that share a pass over the weights "
+                                                                                    f"({', '.join(map(str, BATCHES))}).")
+    parser.add_target_argument("--head",         default=None,                 help=f"Head ({', '.join(HEADS)}; default: the model's own, or int8 "
+                                                                                    "where there is int8).")
+    parser.add_target_argument("--context",      default=None, type=int,       help="Positions (default: the model's, up to 2,048).")
+    parser.add_target_argument("--strategy",     default="streamed",           help=f"Where the weights stay ({', '.join(STRATEGIES)}).")
+    accelerator_args(parser, **{option.name: None for option in OPTIONS})  # What the model asks for.
+    report = parser.add_argument_group("report options")
+    report.add_argument("--report",   action="store_true", help="Print resources, cycles, bytes, tokens per second.")
+    report.add_argument("--estimate", action="store_true", help="Cycles by formula and no synthesis: seconds instead of minutes.")
+    report.add_argument("--json",     action="store_true", help="Print the report, or what was built, as one JSON object.")
+    args = parser.parse_args()
+    if not (args.report or args.build or args.load):
+        parser.error("nothing to do: give --report, --build or --load")
+    if args.json and args.report + args.build != 1:
+        parser.error("--json goes with --report or --build, one of them")
+    return parser, args
+
+
+def run(parser, args):
+    asked  = accelerator_argdict(args)
+    design = convert(args.model, NAME, args.strategy, args.batch, asked.get("formats", tuple(FORMATS)), args.context, args.head)
+    design = dataclasses.replace(design, accelerator=dataclasses.replace(design.accelerator, clock_hz=args.sys_clk_freq, **asked))
+    if args.report:
+        if not args.estimate:
+            find_yosys()  # Before Verilator takes its minute.
+            print("Yosys and Verilator run: minutes, the first time", file=sys.stderr, flush=True)
+        report = design.report(synthesise=not args.estimate, simulate=not args.estimate)
+        print(json.dumps(report.data(), indent=1) if args.json else report, flush=True)
+    if not (args.build or args.load):
+        return
+    toolchain = args.toolchain or toolchains.choose()
+    missing   = toolchains.lacking(toolchain)
+    if missing and args.build:
+        raise ValueError(f"--toolchain {toolchain}: {missing}")
+    with quiet():
+        soc     = BaseSoC(design.accelerator, toolchain, **parser.soc_argdict)
+        builder = FirmwareBuilder(soc, **parser.builder_argdict)
+    if args.build:
+        print(f"{toolchain} runs: minutes, the first time", file=sys.stderr, flush=True)
+        result = build(soc, toolchain, builder, {"run": True, **(parser.toolchain_argdict if toolchain == "vivado" else {})})
+        if args.json:
+            print(json.dumps({**result, "install": None if result["bitstream"] else toolchains.INSTALL}, indent=1, default=str))
+        else:
+            tell(result)
+    if args.load:
+        soc.platform.create_programmer().load_bitstream(str(Path(builder.gateware_dir)/f"{NAME}.bit"))
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    target = parser.add_argument_group("target options")
-    target.add_argument("--model",      default="bitnet_b1_58-large",  help=f"Image, checkpoint or shape ({', '.join(SHAPES)}).")
-    target.add_argument("--batch",      default=1, type=int,           help="Vectors that share a pass over the weights "
-                                                                            f"({', '.join(map(str, BATCHES))}).")
-    target.add_argument("--head",       default=None,                  help=f"Head ({', '.join(HEADS)}; default: the model's own, "
-                                                                            "or int8 where there is int8).")
-    target.add_argument("--context",    default=None, type=int,        help="Positions (default: the model's, up to 2,048).")
-    target.add_argument("--strategy",   default="streamed",            help=f"Where the weights stay ({', '.join(STRATEGIES)}).")
-    accelerator_args(parser, **{option.name: None for option in OPTIONS})  # What the model asks for.
-    report = parser.add_argument_group("report options")
-    report.add_argument("--report",     action="store_true",           help="Print resources, cycles, bytes, tokens per second.")
-    report.add_argument("--estimate",   action="store_true",           help="Cycles by formula and no synthesis: seconds instead of minutes.")
-    report.add_argument("--json",       action="store_true",           help="Print the report as one JSON object.")
-    builds = parser.add_argument_group("build options")
-    builds.add_argument("--build",      action="store_true",           help="Synthesise the PL (Yosys).")
-    builds.add_argument("--output-dir", default=FOLDER, type=Path,      help="Folder of what is built (default: build/pynqz1).")
-    args = parser.parse_args()
-    if not (args.report or args.build):
-        parser.error("nothing to do: give --report or --build")
-    if args.json and args.build:
-        parser.error("--json goes with --report alone")
     try:
-        asked  = accelerator_argdict(args)
-        design = convert(args.model, "pynqz1", args.strategy, args.batch, asked.get("formats", tuple(FORMATS)), args.context, args.head)
-        design = dataclasses.replace(design, accelerator=dataclasses.replace(design.accelerator, **asked))
-        if args.report:
-            if not args.estimate:
-                find_yosys()  # Before Verilator takes its minute.
-                print("Yosys and Verilator run: minutes, the first time", file=sys.stderr, flush=True)
-            report = design.report(synthesise=not args.estimate, simulate=not args.estimate)
-            print(json.dumps(report.data(), indent=1) if args.json else report, flush=True)
-        if args.build:
-            print("Yosys runs: minutes, the first time", file=sys.stderr, flush=True)
-            netlist, files = build(design.accelerator, args.output_dir)
-            for name, path in files.items():
-                print(f"{name:10}{path}")
-            print(", ".join(f"{value:g} {figure}" for figure, value in netlist.resources().items()))
-            print("No bitstream was written: the flow ends in the netlist.")
+        run(*parse())
     except (ValueError, RuntimeError, OSError) as error:
         sys.exit(f"pynqz1.py: {printable(str(error))}")
     except KeyboardInterrupt:

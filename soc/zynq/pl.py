@@ -9,6 +9,7 @@
 One module serves the virtual board (its ports are the Verilated design's) and the bitstream (the PS7 primitive connects to them).
 """
 
+import concurrent.futures
 import contextlib
 import hashlib
 import json
@@ -19,6 +20,7 @@ import re
 from pathlib import Path
 
 from migen import *
+from migen.fhdl import tracer
 
 from litex.gen import *
 
@@ -30,8 +32,10 @@ from litex.soc.interconnect import axi
 
 from litetern.model.paths import BUILD
 from litetern.soc.accelerator import Accelerator, AcceleratorConfig
+from litetern.soc.tools.verilate import to_verilog
 
 CSR_BASE = 0x4000_0000  # Where the PS sees GP0.
+_TRACER  = tracer.name_to_idx, tracer.classname_to_objs  # What Migen's naming remembers.
 
 
 @contextlib.contextmanager
@@ -101,6 +105,58 @@ class PL(SoCMini):
         fields    = {f"{bank}_{csr.name}": {field.name: (field.offset, field.size) for field in csr.fields.fields}
             for bank, region in self.csr.regions.items() for csr in region.obj if hasattr(csr, "fields")}
         return {name: register["addr"] for name, register in registers.items()}, fields
+
+# Instance -----------------------------------------------------------------------------------------
+
+
+def elaborate(config=AcceleratorConfig()):
+    """(PL, its Verilog text: module `pl`), the same for Verilator and for the bitstream.
+
+    Migen names signals by the functions that lead to them, and numbers by what came before: here nothing leads to it (a thread of its own)
+    and nothing came before, so that the text depends on the configuration alone.
+    """
+    def make():
+        pl = PL(config)
+        return pl, pl_verilog(pl)
+    before = [dict(memory) for memory in _TRACER]
+    try:
+        for memory in _TRACER:
+            memory.clear()
+        with concurrent.futures.ThreadPoolExecutor(1) as thread:
+            return thread.submit(make).result()
+    finally:
+        for memory, content in zip(_TRACER, before):
+            memory.update(content)
+
+
+def pl_verilog(pl):
+    """Verilog text of a PL, module `pl`."""
+    return to_verilog(pl, pl.ports().values(), "pl")
+
+
+class PLInstance(LiteXModule):
+    """A PL as a black box in a SoC: what stands in its place is the text that Verilator runs, byte for byte.
+
+    config   : AcceleratorConfig of the `PL`. `verilog`: its text.
+    gp0, hp  : AXIInterfaces, as of the PL.
+    irqs     : one interrupt per lane.
+    """
+    def __init__(self, config):
+        pl, self.verilog = elaborate(config)
+        self.regions = pl.csr.regions  # Of LiteX's exporters.
+        self.gp0     = axi.AXIInterface(data_width=32, address_width=32, id_width=12, version="axi3", name="gp0")
+        self.hp      = [axi.AXIInterface(data_width=64, address_width=32, id_width=6, version="axi3", name=f"hp{i}") for i in range(len(pl.hp))]
+        self.irqs    = Signal(len(pl.irqs))
+
+        # # #
+
+        signals = {"irqs": self.irqs, "sys_clk": ClockSignal("sys"), "sys_rst": ResetSignal("sys")}
+        for bus, interface in (("gp0", self.gp0), *((f"hp{i}", port) for i, port in enumerate(self.hp))):
+            for channel, name, _ in interface.layout_flat():
+                signals[f"{bus}_{channel}_{name}"] = getattr(getattr(interface, channel), name)
+        header = self.verilog[:self.verilog.index(");")]
+        ports  = re.findall(r"^\s*(input|output)\b[^,\n]*?(\w+)\s*,?\s*$", header, re.M)
+        self.specials += Instance("pl", **{f"{direction[0]}_{name}": signals[name] for direction, name in ports if name != "idle"})
 
 # Export -------------------------------------------------------------------------------------------
 

@@ -64,6 +64,7 @@ class PS7(LiteXModule):
             "o_FCLKRESETN"   : self.fclk_resetn,
             "i_FCLKCLKTRIGN" : Constant(0, 4),
             "i_FPGAIDLEN"    : Constant(1),
+            "i_DDRARB"       : Constant(0, 4),
             "i_IRQF2P"       : Cat(self.irqs, Constant(0, 4)),  # The last four bypass the GIC.
         }
 

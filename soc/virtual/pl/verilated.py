@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from litetern.soc.accelerator import AcceleratorConfig
-from litetern.soc.tools.verilate import build, to_verilog
+from litetern.soc.tools.verilate import build
 from litetern.soc.zynq.memory_map import DDR_BYTES_PER_SECOND, OCM_BASE, OCM_BYTES
-from litetern.soc.zynq.pl import PL
+from litetern.soc.zynq.pl import elaborate, pl_verilog
 
 PORTS_MAX = 4
 _FOLDER   = Path(__file__).resolve().parent
@@ -73,9 +73,9 @@ HOOK = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_uint32, ctypes.c_uint32)
 # Build --------------------------------------------------------------------------------------------
 
 
-def _library(pl, name):
+def _library(pl, verilog, name):
     """Builds a PL, or finds it in the cache; returns it loaded."""
-    path = build(name, to_verilog(pl, pl.ports().values(), "pl"), cpp=[_FOLDER/"pl.cpp"], top="pl",
+    path = build(name, verilog, cpp=[_FOLDER/"pl.cpp"], top="pl",
         cflags=[f"-DPORTS={len(pl.hp)}", f"-DOCM_BASE={OCM_BASE:#x}u"])
     lib  = ctypes.CDLL(str(path))
     for function, result, *arguments in (
@@ -124,8 +124,8 @@ class RtlPL:
             raise ValueError(f"memory of {len(memory)} bytes at {base:#x}: must end within 4 GB")
         self.config, self.base, self.memory, self.ocm = config, base, memory, ocm
         self.parameters = p = parameters or MemoryParameters()
-        top          = top or PL(config)
-        self._lib    = _library(top, name)
+        top, verilog = elaborate(config) if top is None else (top, pl_verilog(top))
+        self._lib    = _library(top, verilog, name)
         self.registers, self.fields = top.registers()
         self._clock  = self.registers["accelerator_clock"]
         self._hook   = None
