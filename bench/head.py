@@ -43,7 +43,7 @@ FULL, TERNARY = 17.90, 35.59  # Perplexities of the reference's model with its f
 def own_states(model, length, progress=None, seed=1):
     """Yields (states, tokens that were drawn next) of stories that the model tells."""
     exact, random = ExactModel(model, SESSIONS, length), np.random.default_rng(seed)
-    tokens = np.full(SESSIONS, model.bos)
+    tokens = np.full(SESSIONS, model.bos or 0)
     for position in range(length):
         states = exact.states(tokens)
         noise  = random.gumbel(size=(SESSIONS, model.config.vocab))  # The largest of logits and this noise is a draw of the softmax.

@@ -57,8 +57,9 @@ def _word(word):
 def _struct(struct, level="###"):
     offsets = [struct.dtype.fields[name][1] for name, _, _ in struct.members]
     types   = {"u4": "uint32", "i4": "int32", "f4": "float32"}
+    type_of = lambda kind: f"char[{kind[1:]}]" if kind[0] == "S" else kind.replace(kind[:2], types[kind[:2]])
     return [f"{level} {struct.name}", "", f"{struct.description} {struct.size} bytes.", "", *_table(("offset", "type", "member", "meaning"),
-        [(offset, types.get(kind, f"char[{kind[1:]}]"), f"`{name}`", text) for offset, (name, kind, text) in zip(offsets, struct.members)])]
+        [(offset, type_of(kind), f"`{name}`", text) for offset, (name, kind, text) in zip(offsets, struct.members)])]
 
 
 def _constants(module, names):

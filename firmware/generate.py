@@ -58,7 +58,8 @@ def _struct(struct):
     """A C struct whose size the compiler checks."""
     lines = ["", f"/* {struct.description} */", f"struct {struct.name} {{"]
     for name, kind, description in struct.members:
-        member = f"char {name}[{kind[1:]}]" if kind[0] == "S" else f"{struct.C_TYPES[kind]} {name}"
+        single, *count = struct.list_of(kind)
+        member = f"char {name}[{kind[1:]}]" if kind[0] == "S" else f"{struct.C_TYPES[single]} {name}" + "".join(f"[{n}]" for n in count)
         lines.append(f"    {member + ';':<28} /* {description} */")
     return lines + ["};", f'_Static_assert(sizeof(struct {struct.name}) == {struct.size}, "{struct.name}");']
 

@@ -323,10 +323,11 @@ def converse(device, vocabulary, model, system, virtual):
     template = json.loads(model.metadata).get("chat_template")
     if template:
         from litetern.host.templates import ChatTemplate  # Jinja is needed for no other model.
-        return Dialogue(device, vocabulary, model.bos, ChatTemplate(template, vocabulary.tokenizer, model.bos, model.eos), system, virtual)
+        template = ChatTemplate(template, vocabulary.tokenizer, model.bos, model.eos, add_bos=False)
+        return Dialogue(device, vocabulary, None, template, system, virtual)  # The template alone says what begins a prompt.
     if system:
         raise ValueError(f"--system: {model.name} only continues text")
-    return Conversation(device, vocabulary, model.bos, virtual)
+    return Conversation(device, vocabulary, model.bos if model.add_bos else None, virtual)
 
 
 def connect(args, image, progress):
@@ -358,7 +359,7 @@ def main():
         model      = read_image(image)
         vocabulary = Vocabulary(model.tokenizer, image)
         if args.prompt is not None:  # Refused before a board is started for it.
-            check_length([model.bos, *vocabulary.encode(args.prompt)], model.config.context)
+            check_length([*model.before, *vocabulary.encode(args.prompt)], model.config.context)
         virtual = args.board == "virtual"
         with connect(args, image, progress) as device:
             device.upload(image, lambda done, total: progress.show("loading the model", done, total))

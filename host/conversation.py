@@ -124,13 +124,14 @@ class Conversation:
 
     device     : a `litetern.host.link.device.Device` that holds a model.
     vocabulary : Vocabulary of that model.
-    bos        : the model's token before each text.
+    bos        : token before each text; None for none.
     virtual    : the board's time is an estimate.
     prompt, answer_figures, total : Figures of the last prompt, of the last answer and of all answers.
     read       : tokens of the text, prompts and answers.
     """
     def __init__(self, device, vocabulary, bos, virtual=False):
-        self.device, self.vocabulary, self.bos, self.virtual = device, vocabulary, bos, virtual
+        self.device, self.vocabulary, self.virtual = device, vocabulary, virtual
+        self.before = [] if bos is None else [bos]
         self.prompt = self.answer_figures = None
         self.total  = Figures()
         self.reset()
@@ -171,7 +172,9 @@ class Conversation:
         """Tokens that `text` adds to the session. ValueError where no context could hold them."""
         tokens = self.vocabulary.encode(text)
         if not self.started:
-            tokens = [self.bos, *tokens]
+            tokens = [*self.before, *tokens]
+            if not tokens:
+                raise ValueError("the text is empty, and no token begins this model's texts: say something")
         check_length(tokens, self.device.context)
         return tokens
 
@@ -230,10 +233,12 @@ class Dialogue(Conversation):
     def encode(self, text):
         """Tokens of the next turn, which says `text`. ValueError where no context could hold it."""
         turns  = [*self.turns, {"role": "user", "content": typed(text)}]
-        tokens = [self.bos, *self.template.encode([*self.system, *turns])]
+        tokens = [*self.before, *self.template.encode([*self.system, *turns])]
         while len(tokens) >= self.device.context and len(turns) > 1:
             turns  = turns[2:]  # A question and its answer.
-            tokens = [self.bos, *self.template.encode([*self.system, *turns])]
+            tokens = [*self.before, *self.template.encode([*self.system, *turns])]
+        if not tokens:
+            raise ValueError("the chat template makes no prompt of this")
         check_length(tokens, self.device.context)
         if tokens[:len(self.read)] != self.read:
             self.reset()

@@ -40,7 +40,7 @@ from litetern.model.paths import ROOT
 from litetern.model.quality.rounding import round_to_ternary
 from litetern.soc.virtual.board import VirtualBoard
 
-GOLDEN = ROOT/"test"/"model"/"golden"
+GOLDEN = ROOT/"test"/"importers"/"golden"
 
 # Checkpoints --------------------------------------------------------------------------------------
 
@@ -61,7 +61,7 @@ STORIES_110M = _shape(768, 2048, 12, 12, 12, 32000, 1024, tied=True)
 
 @dataclass(frozen=True)
 class Format:
-    """golden: stem in test/model/golden. checkpoint: whom it stands for; shape: that one's."""
+    """golden: stem in test/importers/golden. checkpoint: whom it stands for; shape: that one's."""
     name       : str
     golden     : str
     checkpoint : str

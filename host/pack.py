@@ -33,7 +33,7 @@ from litetern.model.common.printable import printable
 from litetern.model.common.progress import Progress
 from litetern.model.formats.head import HEADS, head_shape, with_head
 from litetern.model.formats.image import VERSION, check_model, write_image
-from litetern.model.importers import load_checkpoint
+from litetern.model.importers import files_of, load_checkpoint
 from litetern.model.importers.assemble import TooLarge
 from litetern.model.numerics.quantised import quantise_checkpoint
 from litetern.model.paths import BUILD, ROOT
@@ -60,8 +60,7 @@ def _check_output(output, path, *texts):
     """ValueError where the file `output` cannot be written, or is one that is read: the checkpoint, a file of its folder, a text."""
     if output.is_dir() or not output.parent.is_dir():
         raise ValueError(f"{output}: must be a file in a folder that exists")
-    path = pathlib.Path(path)
-    read = [member for member in path.iterdir() if member.suffix != ".tern"] if path.is_dir() else [path]
+    read = [file for file in files_of(path) if file.suffix != ".tern" or file == pathlib.Path(path)]
     for file in [*read, *(pathlib.Path(text) for text in texts if text is not None)]:
         # The same file by whatever name: another spelling, a symbolic or a hard link.
         if output.exists() and file.exists() and output.samefile(file):
@@ -94,7 +93,7 @@ def _quality(path, checkpoint, model, text, calibration, result, force, progress
     if not checkpoint.tokenizer:
         return
     records = read_records(text or calibration) if text or calibration else [calibrate.DEFAULT_TEXT]
-    tokens  = token_stream(records, load_tokenizer(checkpoint.tokenizer, checkpoint.name), checkpoint.bos, TEXT_TOKENS + 1)
+    tokens  = token_stream(records, load_tokenizer(checkpoint.tokenizer, checkpoint.name), checkpoint.before, TEXT_TOKENS + 1)
     if len(tokens) < 2:
         raise ValueError(f"{text or calibration}: {len(tokens)} token, perplexity needs at least 2")
     steps   = (np.stack([getattr(layer, f"{name}_steps") for layer in model.layers]) for name in "kv")
@@ -167,7 +166,7 @@ def packed(path, progress=None):
         return path
     # Contents would take long to hash for large checkpoints: names, sizes and times, and what packs them.
     key = hashlib.sha256(repr((VERSION, path.resolve())).encode())
-    for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+    for file in files_of(path):
         key.update(repr((file.name, file.stat().st_size, file.stat().st_mtime_ns)).encode())
     for source in sorted((ROOT/"model").rglob("*.py")):
         key.update(source.read_bytes())

@@ -28,7 +28,7 @@ def report(model):
     config   = model.config
     head     = (model.ternary.planes, model.ternary.shortlist) if model.ternary else (0, 0)
     position = 2*config.layers*config.kv_width
-    parts    = image_parts(config, model.body_format, *head, len(model.tokenizer), len(model.metadata))
+    parts    = image_parts(config, model.body_format, *head, len(model.tokenizer), len(model.metadata), model.row_steps)
     image    = sum(parts.values())
     # The firmware takes the larger of two rooms for KV caches: behind the image, or below it.
     room     = max(IMAGE_LIMIT - image, zynq.HANDOVER_BASE - zynq.ARENA_BASE) - BUFFERS if image <= IMAGE_LIMIT else 0

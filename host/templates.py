@@ -16,10 +16,12 @@ MEMORY = 256 << 20  # Bytes beside those of Python and Jinja.
 
 
 class ChatTemplate:
-    """text: Jinja; tokenizer: a `litetern.model.tokenizer.tokenizer.Tokenizer`; bos, eos: token ids. ValueError for a template that is no Jinja."""
-    def __init__(self, text, tokenizer, bos, eos):
-        self.text, self.tokenizer, self.bos = text, tokenizer, bos
-        self.names    = {"bos_token": tokenizer.token(bos) or "", "eos_token": tokenizer.token(eos) or ""}
+    """text: Jinja; tokenizer: a `litetern.model.tokenizer.tokenizer.Tokenizer`; bos, eos: token ids or None; add_bos: the conversation begins with bos by itself.
+    ValueError for a template that is no Jinja."""
+    def __init__(self, text, tokenizer, bos, eos, add_bos=True):
+        self.text, self.tokenizer, self.bos = text, tokenizer, bos if add_bos else None
+        name          = lambda token: "" if token is None else tokenizer.token(token) or ""
+        self.names    = {"bos_token": name(bos), "eos_token": name(eos)}
         self.special  = tokenizer.special
         self._sandbox = Sandbox("litetern.host.template_process", MEMORY, "jinja2")
         self._render()
@@ -44,7 +46,7 @@ class ChatTemplate:
         return self._render(*talks)
 
     def encode(self, messages):
-        """Token ids of the prompt, without a leading `bos` (the conversation begins with it by itself).
+        """Token ids of the prompt, without a leading `bos` where the conversation begins with it by itself.
 
         Special tokens come from the template alone. ValueError where the texts would add or swallow one.
         """

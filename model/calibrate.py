@@ -51,7 +51,7 @@ def kv_steps(checkpoint, text=None, margin=1.0, length=256, tokens_max=16384, pr
     """
     config    = checkpoint.config
     tokenizer = load_tokenizer(checkpoint.tokenizer, checkpoint.name)
-    tokens    = token_stream(text or [DEFAULT_TEXT], tokenizer, checkpoint.bos, tokens_max)
+    tokens    = token_stream(text or [DEFAULT_TEXT], tokenizer, checkpoint.before, tokens_max)
     maxima    = {name: np.zeros((config.layers, config.kv_heads), np.float32) for name in "kv"}
 
     def observe(layer, name, value):

@@ -50,7 +50,7 @@ def head_name(model):
 
 def load_text(checkpoint, text, tokens_max=None, where="checkpoint"):
     """int32 [n] tokens of a text file."""
-    tokens = token_stream(read_records(text), load_tokenizer(checkpoint.tokenizer, where), checkpoint.bos, tokens_max)
+    tokens = token_stream(read_records(text), load_tokenizer(checkpoint.tokenizer, where), checkpoint.before, tokens_max)
     if len(tokens) < 2:
         raise ValueError(f"{text}: {len(tokens)} token, perplexity needs at least 2")
     return tokens

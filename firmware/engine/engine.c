@@ -223,7 +223,7 @@ static void sample(struct engine *engine, struct engine_session *session, struct
     session->generated++;
     session->work = WORK_GENERATE;
     event->token  = session->pending;
-    if (session->pending == engine->header->eos && !session->settings.ignore_eos)
+    if (image_ends(engine->header, session->pending) && !session->settings.ignore_eos)
         event->end = ENGINE_END_EOS;
     else if (session->generated == session->max_tokens)
         event->end = ENGINE_END_LENGTH;

@@ -135,7 +135,7 @@ static const float *part_steps(const struct engine *engine)
 
     if (engine->part == ENGINE_PART_HEAD)
         return engine_floats(engine, h->head_format == IMAGE_HEAD_INT8 ? h->head_steps : h->ternary_steps);
-    if (h->body_format == FORMAT_TERNARY)
+    if (!image_row_steps(h))
         return NULL;
     switch (engine->part) {
     case ENGINE_PART_QKV:

@@ -41,6 +41,17 @@ static int head(const struct image_header *h)
     }
 }
 
+/* Tokens around texts. */
+static int marks(const struct image_header *h)
+{
+    if (h->add_bos > 1 || h->ends_count > IMAGE_ENDS_MAX)
+        return 0;
+    for (uint32_t i = 0; i < h->ends_count; i++)
+        if (h->ends[i] >= h->vocab)
+            return 0;
+    return h->bos < h->vocab || (h->bos == IMAGE_NO_TOKEN && !h->add_bos);
+}
+
 static int shape(const struct image_header *h)
 {
     if (h->heads == 0 || h->heads > HEADS_MAX || h->kv_heads == 0 || h->heads % h->kv_heads)
@@ -49,11 +60,13 @@ static int shape(const struct image_header *h)
         return 0;
     if (!width(h->hidden) || !width(h->ffn) || !width((uint64_t)h->heads*h->head_dim))
         return 0;
-    if (h->vocab < 2 || h->vocab > IMAGE_VOCAB_MAX || h->bos >= h->vocab || h->eos >= h->vocab)
+    if (h->vocab < 2 || h->vocab > IMAGE_VOCAB_MAX || !marks(h))
         return 0;
     if (h->layers == 0 || h->context == 0 || h->context > IMAGE_CONTEXT_MAX)
         return 0;
-    return h->activation < ACTIVATIONS_COUNT && h->sub_norms <= 1 && h->body_format <= FORMAT_INT8 && head(h);
+    if (h->body_format > FORMAT_INT8 || h->row_steps > (h->body_format == FORMAT_TERNARY))
+        return 0;
+    return h->activation < ACTIVATIONS_COUNT && h->sub_norms <= 1 && head(h);
 }
 
 /* 1 if count elements lie between the records and the end of the image. */
@@ -69,12 +82,12 @@ static uint64_t ternary(uint64_t rows, uint32_t columns)
     return rows*((columns + TERNARY_PER_BEAT - 1)/TERNARY_PER_BEAT)*BEAT_BYTES;
 }
 
-/* A group and, with int8 weights, the steps of its rows. */
+/* A group and the steps of its rows. */
 static int group(const struct image_header *h, uint32_t offset, uint32_t steps, uint64_t rows, uint32_t columns)
 {
-    if (h->body_format == FORMAT_TERNARY)
-        return inside(h, offset, ternary(rows, columns), 1);
-    return inside(h, offset, rows*columns, 1) && inside(h, steps, rows, 4);
+    if (image_row_steps(h) && !inside(h, steps, rows, 4))
+        return 0;
+    return inside(h, offset, h->body_format == FORMAT_TERNARY ? ternary(rows, columns) : rows*columns, 1);
 }
 
 static int offsets(const struct image_header *h)
@@ -164,7 +177,7 @@ static int layer_values(const struct image_header *h, const struct image_layer *
         return 0;
     if (!steps(h, l->k_steps, h->kv_heads) || !steps(h, l->v_steps, h->kv_heads))
         return 0;
-    if (h->body_format == FORMAT_TERNARY)
+    if (!image_row_steps(h))
         return 1;
     return steps(h, l->qkv_steps, q_width + 2*kv_width) && steps(h, l->o_steps, h->hidden) &&
            steps(h, l->gate_up_steps, 2*h->ffn) && steps(h, l->down_steps, h->hidden);
@@ -190,6 +203,19 @@ static int values(const struct image_header *h)
 }
 
 /* Image -----------------------------------------------------------------------------------------*/
+
+int image_row_steps(const struct image_header *header)
+{
+    return header->row_steps || header->body_format == FORMAT_INT8;
+}
+
+int image_ends(const struct image_header *header, uint32_t token)
+{
+    for (uint32_t i = 0; i < header->ends_count; i++)
+        if (header->ends[i] == token)
+            return 1;
+    return 0;
+}
 
 size_t image_header_bytes(const void *image)
 {

@@ -47,6 +47,12 @@ struct image_body {
 /* Checks the next `share` bytes of the body of an image whose header is good: IMAGE_OK until the last, then what the CRC says. */
 uint32_t image_check_body(const void *image, size_t share, struct image_body *body);
 
+/* Whether the rows of the layers' groups have steps of their own; otherwise matrices have one scale. */
+int image_row_steps(const struct image_header *header);
+
+/* Whether a token ends generation. */
+int image_ends(const struct image_header *header, uint32_t token);
+
 /* The softmax's resolution of an image; engine_init() asks the attention core for it. */
 struct softmax image_softmax(const struct image_header *header);
 

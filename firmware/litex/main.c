@@ -23,6 +23,7 @@
 #include "engine.h"
 #include "litetern/memory.h"
 #include "litetern/messages.h"
+#include "litetern/numerics.h"
 #include "selftest.h"
 #include "service.h"
 
@@ -107,7 +108,7 @@ static void generate(uint32_t tokens)
         console_print("generate: no model\n");
         return;
     }
-    bos   = header->bos;
+    bos   = header->bos == IMAGE_NO_TOKEN ? 0 : header->bos;
     error = engine_reset(&engine, 0);
     if (error == ENGINE_ERROR_NONE)
         error = engine_generate(&engine, 0, &bos, 1, &greedy, tokens);

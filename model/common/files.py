@@ -23,6 +23,8 @@ WEIGHTS_LIMIT   = 64 << 30   # Bytes of a file of weights.
 
 KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 
+POINTER = b"version https://git-lfs.github.com/spec/"  # What Git LFS leaves in place of a file until it is fetched.
+
 DIGITS = 20  # Of a whole number of JSON; longer ones are floats, as their value is far beyond any use.
 
 
@@ -41,8 +43,11 @@ class File:
             self._check(os.stat(path), limit)  # Before it is opened: some devices act on that.
             self._file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb")
             self._check(os.fstat(self._file.fileno()), limit)
+            start = os.pread(self._file.fileno(), len(POINTER), 0)
         except OSError as error:
             raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
+        if start == POINTER:
+            raise ValueError(f"{path}: is a pointer of Git LFS, not the file itself: run `git lfs pull` in its folder")
 
     def __enter__(self):
         return self

@@ -75,18 +75,25 @@ class Word:
 
 
 class Struct:
-    """A little-endian struct without padding, of 32-bit members and byte strings.
+    """A little-endian struct without padding, of 32-bit members, lists of them and byte strings.
 
-    members: tuples (name, numpy type, description); the type is one of `C_TYPES` or "S<n>" (n bytes of text).
+    members: tuples (name, numpy type, description); the type is one of `C_TYPES`, that and its count ("u4[8]"), or "S<n>" (n bytes of text).
     """
     C_TYPES = {"u4": "uint32_t", "i4": "int32_t", "f4": "float"}
 
     def __init__(self, name, description, members):
         self.name, self.description, self.members = name, description, tuple(members)
         for member, kind, _ in self.members:
-            if kind not in self.C_TYPES and not (kind.startswith("S") and int(kind[1:]) % 4 == 0):
-                raise ValueError(f"{name}.{member}: type {kind!r} must be one of {', '.join(self.C_TYPES)} or S<multiple of 4>")
-        self.dtype = np.dtype([(member, kind if kind[0] == "S" else "<" + kind) for member, kind, _ in self.members])
+            if self.list_of(kind)[0] not in self.C_TYPES and not (kind.startswith("S") and int(kind[1:]) % 4 == 0):
+                raise ValueError(f"{name}.{member}: type {kind!r} must be one of {', '.join(self.C_TYPES)}, such a one[count] or S<multiple of 4>")
+        self.dtype = np.dtype([(member, kind) if kind[0] == "S" else (member, "<" + self.list_of(kind)[0], *self.list_of(kind)[1:])
+            for member, kind, _ in self.members])
+
+    @staticmethod
+    def list_of(kind):
+        """(type, count) of a list, (type,) of a single member."""
+        single, _, count = kind.partition("[")
+        return (single, int(count[:-1])) if count[:-1].isdigit() and count[-1] == "]" else (kind,)
 
     @property
     def size(self):

@@ -11,8 +11,9 @@
     IMAGE_HEADER | LAYER_RECORD × layers | tensors in the order in which a token reads them | tokenizer | metadata
 
 Tensors: norm gains, steps and RoPE tables float32; groups of matrices in the stream's packing, ternary (1.6 bits a weight, a scale for
-each matrix) or int8 (a float32 step for each row); embedding and head int8 rows of `hidden` bytes with a float32 step each, the head also
-or only as ternary planes (model/formats/head.py). A tied head is the embedding: the offsets are equal. Offsets of what an image lacks are 0.
+each matrix or a float32 step for each row) or int8 (a step for each row); embedding and head int8 rows of `hidden` bytes with a float32
+step each, the head also or only as ternary planes (model/formats/head.py). A tied head is the embedding: the offsets are equal. Offsets of what
+an image lacks are 0.
 """
 
 import math
@@ -27,6 +28,7 @@ from litetern.model.common.layout import Struct
 from litetern.model.common.printable import printable
 from litetern.model.formats.config import ACTIVATIONS, CONTEXT_MAX, GROUPS, LAYERS_MAX, VOCAB_MAX, ModelConfig
 from litetern.model.formats.head import PLANES_MAX
+from litetern.model.formats.marks import ENDS_MAX
 from litetern.model.formats.stream import BEAT_BYTES, BURST_BEATS, FORMAT_INT8, FORMAT_TERNARY, ROW_WEIGHTS_MAX, TOPK_MAX, row_beats
 from litetern.model.numerics import ops
 from litetern.model.numerics.circuits import ATTENTION_LIMITS, AttentionParameters
@@ -37,10 +39,13 @@ VERSIONS    = {  # What came with each format version; only images of the last o
     1 : "ternary bodies, int8 heads",
     2 : "int8 bodies, ternary and hybrid heads",
     3 : "attention's multipliers as mantissa and exponent: mantissa_bits",
+    4 : "several end tokens; texts without a token before them: add_bos, ends; ternary rows with steps of their own: row_steps",
 }
 VERSION     = max(VERSIONS)
 ALIGNMENT   = BURST_BEATS*BEAT_BYTES  # Every tensor starts a full burst.
 IMAGE_LIMIT = 384 << 20               # Of 512 MB: what lies below holds firmware, KV caches and buffers (soc/zynq/memory_map.py).
+
+NO_TOKEN    = (1 << 32) - 1           # Where a model has none.
 
 HEAD_INT8, HEAD_TERNARY, HEAD_HYBRID = range(3)  # In the order of model.head.HEADS.
 
@@ -66,6 +71,7 @@ IMAGE_HEADER = Struct("image_header", "Start of the image.", [
     ("activation",      "u4",  "Index into model.config.ACTIVATIONS."),
     ("sub_norms",       "u4",  "1: norms before o and down."),
     ("body_format",     "u4",  "Weights of the groups: 0 ternary, 1 int8."),
+    ("row_steps",       "u4",  "1: ternary rows of the groups have steps of their own, as int8 rows always have; 0 otherwise."),
     ("head_format",     "u4",  "0: int8 rows; 1: ternary rows; 2: a shortlist by ternary rows, scored by int8 rows."),
     ("head_planes",     "u4",  "Planes of a ternary row, 1 to 3; 0 without."),
     ("shortlist",       "u4",  "Rows of the shortlist, 1 to 256; 0 without."),
@@ -75,8 +81,10 @@ IMAGE_HEADER = Struct("image_header", "Start of the image.", [
     ("steps_per_nat",   "u4",  "Likewise."),
     ("exp_bits",        "u4",  "Likewise."),
     ("mantissa_bits",   "u4",  "Likewise."),
-    ("bos",             "u4",  "Token before each text."),
-    ("eos",             "u4",  "Token that ends generation."),
+    ("bos",             "u4",  "Token that begins a text; 0xffffffff: the model has none."),
+    ("add_bos",         "u4",  "1: hosts put bos before each text; 0: nothing."),
+    ("ends_count",      "u4",  "Tokens that end generation, 0 to 8."),
+    ("ends",            f"u4[{ENDS_MAX}]", "These tokens; the first one is what chat templates call eos_token."),
     ("embedding",       "u4",  "Offset of int8 [vocab, hidden]."),
     ("embedding_steps", "u4",  "Offset of float32 [vocab]."),
     ("head",            "u4",  "Offset of int8 [vocab, hidden]."),
@@ -104,11 +112,11 @@ LAYER_RECORD = Struct("image_layer", "One decoder block.", [
     ("down",          "u4", "Offset of the group down: hidden rows of ffn weights."),
     ("k_steps",       "u4", "Offset of float32 [kv_heads]."),
     ("v_steps",       "u4", "Offset of float32 [kv_heads]."),
-    ("qkv_steps",     "u4", "int8: offset of float32 [rows], the steps of the group's rows; 0 otherwise. Likewise the following."),
+    ("qkv_steps",     "u4", "int8 or row_steps: offset of float32 [rows], the steps of the group's rows; 0 otherwise. Likewise the following."),
     ("o_steps",       "u4", "Offset of float32 [rows]."),
     ("gate_up_steps", "u4", "Offset of float32 [rows]."),
     ("down_steps",    "u4", "Offset of float32 [rows]."),
-    ("q_scale",       "f4", "Ternary: weight scale of q; 1 otherwise. Likewise the following."),
+    ("q_scale",       "f4", "Ternary without row_steps: weight scale of q; 1 otherwise. Likewise the following."),
     ("k_scale",       "f4", "Weight scale of k."),
     ("v_scale",       "f4", "Weight scale of v."),
     ("o_scale",       "f4", "Weight scale of o."),
@@ -127,11 +135,12 @@ def aligned(offset):
     return -(-offset//ALIGNMENT)*ALIGNMENT
 
 
-def image_parts(config, body=FORMAT_TERNARY, planes=0, shortlist=0, tokenizer_bytes=0, metadata_bytes=len(QuantisedModel.metadata)):
+def image_parts(config, body=FORMAT_TERNARY, planes=0, shortlist=0, tokenizer_bytes=0, metadata_bytes=len(QuantisedModel.metadata), row_steps=False):
     """{part: bytes} of the image of a ModelConfig, before there is one; they sum up to its length.
 
     body              : weight format of the groups.
     planes, shortlist : of the head (model/formats/head.py); 0 planes: int8 rows.
+    row_steps         : ternary rows have steps of their own.
     """
     size   = lambda *lengths: sum(map(aligned, lengths))
     groups = config.groups.values()
@@ -139,7 +148,7 @@ def image_parts(config, body=FORMAT_TERNARY, planes=0, shortlist=0, tokenizer_by
     heads  = [table]*(not config.tied and (shortlist > 0 or not planes))
     if planes:
         heads.append(config.vocab*row_beats(planes*config.hidden)*BEAT_BYTES)
-    layer  = [4*length for length in config.vectors.values()] + [4*rows for rows, _ in groups]*(body == FORMAT_INT8)
+    layer  = [4*length for length in config.vectors.values()] + [4*rows for rows, _ in groups]*(row_steps or body == FORMAT_INT8)
     steps  = [4*config.vocab]*(1 + len(heads))
     angles = 4*config.context*(config.head_dim//2)
     return {
@@ -165,10 +174,14 @@ def _check_shape(h, config, where):
     planes  = min(PLANES_MAX, ROW_WEIGHTS_MAX//config.hidden) if h["head_format"] else 0
     hybrid  = h["head_format"] == HEAD_HYBRID
     longest = min(TOPK_MAX, config.vocab) if hybrid else 0
-    for name, low, high in (("vocab", 2, VOCAB_MAX), ("context", 1, CONTEXT_MAX), ("bos", 0, config.vocab - 1), ("eos", 0, config.vocab - 1),
-        ("sub_norms", 0, 1), ("body_format", 0, FORMAT_INT8), ("head_format", 0, HEAD_HYBRID), ("head_planes", min(1, planes), planes),
+    for name, low, high in (("vocab", 2, VOCAB_MAX), ("context", 1, CONTEXT_MAX), ("add_bos", 0, 1),
+        ("ends_count", 0, ENDS_MAX), ("sub_norms", 0, 1), ("body_format", 0, FORMAT_INT8),
+        ("row_steps", 0, int(h["body_format"] == FORMAT_TERNARY)), ("head_format", 0, HEAD_HYBRID), ("head_planes", min(1, planes), planes),
         ("shortlist", int(hybrid), longest)):
         _must(low <= h[name] <= high, where, name, h[name], f"lie in {low} … {high}")
+    _must(h["bos"] < config.vocab or h["bos"] == NO_TOKEN and not h["add_bos"], where, "bos", h["bos"], f"lie in 0 … {config.vocab - 1}")
+    for token in h["ends"][:h["ends_count"]]:
+        _must(token < config.vocab, where, "ends", token, f"lie in 0 … {config.vocab - 1}")
 
 
 def _check_floats(name, values, where):
@@ -254,9 +267,12 @@ def write_image(model, path):
         header[name] = getattr(config, name)
     for name in ATTENTION_LIMITS:
         header[name] = getattr(model.attention, name)
-    header["magic"], header["version"], header["body_format"] = MAGIC, VERSION, model.body_format
+    header["magic"], header["version"], header["body_format"], header["row_steps"] = (MAGIC, VERSION, model.body_format,
+        model.row_steps and model.body_format == FORMAT_TERNARY)
     header["activation"] = ACTIVATIONS.index(config.activation)
-    header["bos"], header["eos"], header["name"] = model.bos, model.eos, title.encode()
+    header["bos"], header["add_bos"] = NO_TOKEN if model.bos is None else model.bos, model.add_bos
+    header["ends_count"], header["ends"][:len(model.ends)] = len(model.ends), model.ends
+    header["name"] = title.encode()
     header["cosine"], header["sine"] = body.put(model.cosine, "cosine"), body.put(model.sine, "sine")
     for number, (record, layer) in enumerate(zip(records, model.layers)):
         own = lambda name, data: body.put(data, f"layer {number} {name}")
@@ -285,7 +301,7 @@ def write_image(model, path):
     for name in ("tokenizer", "metadata"):
         header[name], header[f"{name}_bytes"] = body.put(getattr(model, name)), len(getattr(model, name))
     header["image_bytes"] = body.offset
-    _check_shape({name: header[name].item() for name in header.dtype.names}, config, model.name)
+    _check_shape({name: header[name].tolist() for name in header.dtype.names}, config, model.name)
     _check_floats("norm_eps", config.norm_eps, model.name)
     padding = bytes(aligned(records_end) - records_end)
     crc = zlib.crc32(padding)
@@ -336,7 +352,7 @@ def read_image(path):
         raise ValueError(f"{path}: {len(data)} bytes long, must be {header['image_bytes']} (truncated or damaged)")
     if zlib.crc32(memoryview(data)[IMAGE_HEADER.size + records.nbytes:]) != header["body_crc"]:
         raise ValueError(f"{path}: damaged (CRC-32 of the body does not match)")
-    h = {name: header[name].item() for name in header.dtype.names}
+    h = {name: header[name].tolist() for name in header.dtype.names}
     _must(h["activation"] < len(ACTIVATIONS), path, "activation", h["activation"], f"be less than {len(ACTIVATIONS)}")
     try:
         config = ModelConfig(**{name: h[name] for name in ("hidden", "ffn", "layers", "heads", "kv_heads", "head_dim", "vocab", "context",
@@ -358,8 +374,8 @@ def read_image(path):
                 _check_floats(f"layer {number} {matrix}_scale", r[f"{matrix}_scale"], path)
             sections    = tuple((config.matrices[matrix][0], record[f"{matrix}_scale"]) for matrix in matrices)
             packed      = own(name, np.uint8, count, row_beats(columns, h["body_format"])*BEAT_BYTES)
-            parts[name] = (Group(packed, columns, sections) if h["body_format"] == FORMAT_TERNARY else
-                Group(packed, columns, (), own(f"{name}_steps", "<f4", count)))
+            steps       = own(f"{name}_steps", "<f4", count) if h["row_steps"] or h["body_format"] == FORMAT_INT8 else None
+            parts[name] = Group(packed, columns, sections if h["body_format"] == FORMAT_TERNARY else (), steps)
         layers.append(Layer(**parts))
     own   = lambda name, *kind: take(name, h[name], *kind)
     table = (config.vocab, config.hidden)
@@ -373,5 +389,6 @@ def read_image(path):
         ternary = TernaryHead(packed, h["head_planes"], own("ternary_steps", "<f4", config.vocab), h["shortlist"])
     return QuantisedModel(config, layers, own("final_norm", "<f4", config.hidden),
         own("embedding", np.int8, *table), own("embedding_steps", "<f4", config.vocab), *head,
-        own("cosine", "<f4", *half), own("sine", "<f4", *half), printable(h["name"].decode(errors="replace"), ""), h["bos"], h["eos"], **text,
+        own("cosine", "<f4", *half), own("sine", "<f4", *half), printable(h["name"].decode(errors="replace"), ""),
+        None if h["bos"] == NO_TOKEN else h["bos"], bool(h["add_bos"]), tuple(h["ends"][:h["ends_count"]]), **text,
         attention=attention, ternary=ternary)

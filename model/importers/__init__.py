@@ -10,6 +10,7 @@ import pathlib
 
 from litetern.model.common.files import File
 from litetern.model.importers.ggml import load_gguf
+from litetern.model.importers.gguf_file import PART
 from litetern.model.importers.huggingface import load_huggingface
 from litetern.model.importers.llama2c import load_llama2c
 
@@ -19,6 +20,19 @@ KNOWN = "a folder with config.json and *.safetensors, a .gguf file, a .bin file 
 def is_pickled(start):
     """Whether a file that starts with these bytes is one of PyTorch's: a zip archive, or a pickle."""
     return start.startswith(b"PK\x03\x04") or start[:1] == b"\x80" and start[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05")
+
+
+def files_of(path):
+    """Sorted Paths that `load_checkpoint` of a path may read: a folder's, all parts of a split GGUF, a llama2.c file and the tokenizers beside it."""
+    path = pathlib.Path(path)
+    if path.is_dir():
+        return sorted(path.iterdir())
+    part   = PART.fullmatch(path.name) if path.exists() else None
+    beside = (PART.fullmatch(other.name) for other in path.parent.iterdir()) if part else ()
+    files  = {path, *(path.with_name(other[0]) for other in beside if other and (other["stem"], other["count"]) == (part["stem"], part["count"]))}
+    if path.suffix == ".bin":
+        files |= {path.with_suffix(".tokenizer.bin"), *path.parent.glob("tok*.bin"), *path.parent.glob("tokenizer*")}
+    return sorted(file for file in files if file.exists())
 
 
 def _load_file(path, progress, rule):

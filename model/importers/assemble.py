@@ -23,6 +23,7 @@ from litetern.model.formats.config import ModelConfig, gain_widths, matrix_shape
 from litetern.model.formats.image import IMAGE_LIMIT, image_parts
 from litetern.model.formats.stream import FORMAT_INT8, FORMAT_TERNARY
 from litetern.model.importers import vocabulary
+from litetern.model.importers.matrices import Columns
 
 GRANULE = 8  # Widths are multiples of it (model.config).
 
@@ -53,6 +54,29 @@ def model_config(shape):
     return ModelConfig(**{**shape, "ffn": -(-shape["ffn"]//GRANULE)*GRANULE})
 
 # Padding ------------------------------------------------------------------------------------------
+
+
+def _fold_columns(layer, key, before, norm, heads=None):
+    """Gives the scales of a matrix's columns to the gain of the norm before it or, without one, to the rows of the matrix that make its x.
+
+    heads: (KV heads, query heads per KV head) where x is of query heads and these rows of KV heads.
+    """
+    weights, scale = layer[key]
+    if not isinstance(scale, Columns):
+        return
+    common = np.float32(scale.scales.mean(dtype=np.float64))
+    ratios = scale.scales/common
+    if norm in layer:
+        layer[norm] = layer[norm]*ratios
+    else:
+        if heads:
+            ratios = ratios.reshape(*heads, -1)
+            if not np.array_equal(ratios, np.broadcast_to(ratios[:, :1], ratios.shape)):
+                raise ValueError(f"matrix {key}: its columns have scales that differ within the query heads of a KV head")
+            ratios = ratios[:, 0].reshape(-1)
+        rows, scales  = layer[before]
+        layer[before] = rows, np.float32(scales)*ratios if np.ndim(scales) == 0 else scales*ratios
+    layer[key] = weights, common
 
 
 def _pad_ffn(layer, ffn, padded):
@@ -91,6 +115,11 @@ def assemble(reader, shape, weights="ternary", progress=None, **about):
             progress(index, config.layers)
         layer  = {key: reader.matrix(index, key, size) for key, size in matrix_shapes(shape).items()}
         layer |= {key: reader.gain(index, key, width) for key, width in gain_widths(shape).items()}
+        _fold_columns(layer, "o", "v", "o_norm", (config.kv_heads, config.group))
+        _fold_columns(layer, "down", "up", "down_norm")
+        for key in matrix_shapes(shape):
+            if isinstance(layer[key][1], Columns):
+                raise ValueError(f"matrix {key} of block {index}: its columns have scales of their own, which only o and down may")
         if config.ffn != shape["ffn"]:
             _pad_ffn(layer, shape["ffn"], config.ffn)
         layers.append(layer)

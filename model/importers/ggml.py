@@ -18,14 +18,20 @@ from litetern.model.common.files import naming
 from litetern.model.formats.config import RANGES
 from litetern.model.importers import vocabulary
 from litetern.model.importers.assemble import assemble, check_fits, interleaved_to_halves, matrix_shapes, model_config
-from litetern.model.importers.gguf_file import GGUF, I2_S
-from litetern.model.importers.matrices import check_scale, exact_ternary, from_float, from_i2_s
-from litetern.model.tokenizer.tokenizer import BYTE, NORMAL, convert
+from litetern.model.importers.gguf_file import I2_S, open_gguf
+from litetern.model.importers.matrices import check_scale, from_float, from_i2_s, ternary_rows
+from litetern.model.numerics import rope
+from litetern.model.tokenizer.tokenizer import BYTE, CONTROL, NORMAL, USER, convert
 
 MATRICES = {"q": "attn_q", "k": "attn_k", "v": "attn_v", "o": "attn_output", "gate": "ffn_gate", "up": "ffn_up", "down": "ffn_down"}
 GAINS    = {"attn_norm": "attn_norm", "ffn_norm": "ffn_norm", "o_norm": "attn_sub_norm", "down_norm": "ffn_sub_norm"}
 TABLES   = {"embedding": "token_embd.weight", "head": "output.weight"}
 FACTORS  = "rope_freqs.weight"  # Divisors of RoPE's frequencies, one for each pair.
+
+SCALINGS = ("none", "linear", "yarn")
+
+# Byte-level vocabularies (`tokenizer.ggml.pre`) whose texts begin with bos where a file does not say.
+BOS_FIRST = ("llama3", "llama-v3", "llama-bpe", "falcon3")
 
 # Architectures: whether q and k have neighbouring RoPE pairs, sub-norms and int8 activations in training.
 ARCHITECTURES = {"llama": (True, False, False), "bitnet": (False, True, True)}
@@ -35,11 +41,6 @@ ARCHITECTURES = {"llama": (True, False, False), "bitnet": (False, True, True)}
 
 def _shape(metadata, arch, vocab, tied):
     whole   = lambda name, field, default=REQUIRED: metadata.whole(f"{arch}.{name}", *RANGES[field], default)
-    scaling = metadata.text(f"{arch}.rope.scaling.type", "none")
-    if scaling != "none" and metadata.number(f"{arch}.rope.scaling.factor", 0, 1e6, 1.0) != 1.0:
-        raise ValueError(f"the file asks for RoPE scaling of type {scaling!r}: only the plain one is known")
-    if metadata.number(f"{arch}.rope.scale_linear", 0, 1e6, 1.0) != 1.0:  # What files of 2023 say of the same.
-        raise ValueError("the file asks for RoPE scaling of type 'linear': only the plain one is known")
     hidden, heads = whole("embedding_length", "hidden"), whole("attention.head_count", "heads")
     return dict(
         hidden     = hidden,
@@ -55,6 +56,25 @@ def _shape(metadata, arch, vocab, tied):
         sub_norms  = ARCHITECTURES[arch][1],
         tied       = tied,
     )
+
+
+def _angles(metadata, arch, shape):
+    """`litetern.model.numerics.rope.Angles` that the metadata ask for, as llama.cpp computes them. ValueError for kinds that are not known."""
+    number  = lambda name, limits, default: metadata.number(f"{arch}.rope.{name}", *limits, default)
+    turned  = metadata.whole(f"{arch}.rope.dimension_count", 1, RANGES["head_dim"][1], shape["head_dim"])
+    if turned != shape["head_dim"]:
+        raise ValueError(f"{arch}.rope.dimension_count: RoPE turns {turned} of each head's {shape['head_dim']} values: only whole heads are known")
+    kind    = metadata.text(f"{arch}.rope.scaling.type", "linear")  # A factor alone means this one.
+    if kind not in SCALINGS:
+        raise ValueError(f"the file asks for RoPE scaling of type {kind!r}: {', '.join(SCALINGS)} are known")
+    factor  = number("scaling.factor", rope.FACTORS, number("scale_linear", rope.FACTORS, 1.0))  # The second is what files of 2023 say.
+    gain    = number("scaling.attn_factor", rope.GAINS, 1.0)
+    theta, width = shape["rope_theta"], shape["head_dim"]
+    if kind == "yarn":
+        original = metadata.whole(f"{arch}.rope.scaling.original_context_length", *RANGES["context"], shape["context"])
+        return rope.yarn(theta, width, factor, original, gain*rope.yarn_gain(factor),
+            number("scaling.yarn_beta_fast", rope.ROTATIONS, rope.BETA_FAST), number("scaling.yarn_beta_slow", rope.ROTATIONS, rope.BETA_SLOW))
+    return rope.Angles(rope.linear(theta, width, factor if kind == "linear" else 1.0).frequencies, gain)
 
 
 def _tokenizer(metadata):
@@ -75,6 +95,39 @@ def _tokenizer(metadata):
         return convert("from_pieces", pieces=pieces, scores=scores, kinds=kinds, prefix=metadata.flag("tokenizer.ggml.add_space_prefix", True))
     raise ValueError(f"tokenizer of kind {kind!r} is not known ('llama' and 'gpt2' are)")
 
+
+def _marks(metadata, vocab):
+    """{"bos", "add_bos", "ends"} (`litetern.model.formats.marks`) as llama.cpp takes them: stated ids, the defaults of the kind, ends by their names."""
+    kind     = metadata.text("tokenizer.ggml.model", "none")
+    bos, eos = (1, 2) if kind == "llama" and vocab > 2 else (None, None)
+    token    = lambda name, default=None: metadata.whole(f"tokenizer.ggml.{name}_token_id", 0, vocab - 1, default)
+    bos      = token("bos", bos)
+    pieces   = metadata.texts("tokenizer.ggml.tokens", vocabulary.TOKEN_LONGEST)
+    kinds    = metadata.values.get("tokenizer.ggml.token_type") or []
+    named    = {piece: index for index, (piece, kind) in enumerate(zip(pieces, kinds)) if kind in (CONTROL, USER)}
+    first    = kind == "llama" or metadata.text("tokenizer.ggml.pre", "default") in BOS_FIRST
+    return {
+        "bos"     : bos,
+        "add_bos" : metadata.flag("tokenizer.ggml.add_bos_token", first and bos is not None),
+        "ends"    : vocabulary.unique([token("eos", eos), token("eot"), token("eom")], [named.get(name) for name in vocabulary.ENDS]),
+    }
+
+
+def _template(metadata, marks):
+    """Jinja text of the chat template. llama.cpp puts bos before its prompts as before any text: it is written into a template that does not."""
+    text   = metadata.text("tokenizer.chat_template", "", vocabulary.TEMPLATE_LIMIT)
+    pieces = metadata.texts("tokenizer.ggml.tokens", vocabulary.TOKEN_LONGEST)
+    bos    = pieces[marks["bos"]] if marks["add_bos"] and marks["bos"] is not None and marks["bos"] < len(pieces) else ""
+    return text if not (text and bos) or "bos_token" in text or bos in text else "{{ bos_token }}" + text
+
+
+def _notes(metadata):
+    """What a user should know of the vocabulary."""
+    if metadata.text("tokenizer.ggml.model", "none") != "gpt2" or "tokenizer.ggml.pre" in metadata:
+        return []
+    return ["the file does not say how texts are cut into words (tokenizer.ggml.pre): they are as llama.cpp cuts them by default, which may be "
+        "other than what the model was trained with"]
+
 # Import -------------------------------------------------------------------------------------------
 
 
@@ -82,13 +135,11 @@ class _Reader:
     """Reader of `litetern.model.importers.assemble` over a file; decides the rule for float matrices."""
     def __init__(self, file, shape, interleaved, rule):
         self.file, self.tensors, self.interleaved = file, file.tensors, interleaved
-        self.unread  = {*self.tensors} - {FACTORS}
+        self.unread  = {*self.tensors}
         self.heads   = {"q": shape["heads"], "k": shape["kv_heads"]}
         self.rule    = "trits"
-        if FACTORS in self.tensors and not np.all(self._read(FACTORS, self.tensors[FACTORS].shape) == 1):
-            raise ValueError(f"tensor {FACTORS} scales RoPE, as Llama 3.1's files do: only the plain one is known")
         first        = self._matrix_name(0, "q")
-        if not self._is_i2_s(first) and exact_ternary(self._read(first, matrix_shapes(shape)["q"])) is None:
+        if not self._is_i2_s(first) and ternary_rows(self._read(first, matrix_shapes(shape)["q"])) is None:
             self.rule = rule
 
     @staticmethod
@@ -132,6 +183,16 @@ class _Reader:
     def gain(self, layer, key, width):
         return self._read(f"blk.{layer}.{GAINS[key]}.weight", (width,))
 
+    def divisors(self, pairs):
+        """float32 [pairs] of RoPE's frequencies, as Llama 3.1's files hold them; 1 where there are none."""
+        if FACTORS not in self.tensors:
+            return np.float32(1)
+        result = self._read(FACTORS, (pairs,))
+        if not np.all((result >= rope.FACTORS[0]) & (result <= rope.FACTORS[1])):
+            raise ValueError(f"tensor {FACTORS} holds {result.min():g} … {result.max():g}: divisors of frequencies lie between "
+                f"{rope.FACTORS[0]:g} and {rope.FACTORS[1]:g}")
+        return result
+
     def final_norm(self, width):
         return self._read("output_norm.weight", (width,))
 
@@ -142,31 +203,29 @@ class _Reader:
 def load_gguf(path, progress=None, rule="int8"):
     """Checkpoint of a GGUF file. rule: of matrices that hold any floats (`matrices`). Raises ValueError with one clear line."""
     path     = pathlib.Path(path)
-    file     = GGUF(path)
+    file     = open_gguf(path)
     metadata = file.metadata
     try:
         arch = metadata.text("general.architecture")
         if arch not in ARCHITECTURES:
             raise ValueError(f"architecture {arch!r} is not known ({', '.join(ARCHITECTURES)} are)")
         interleaved, _, quantised = ARCHITECTURES[arch]
-        parts = metadata.whole("split.count", 0, 1 << 16, 0)
-        if parts > 1:
-            raise ValueError(f"one of {parts} parts of a split file: join them first (llama.cpp's gguf-split --merge)")
         if TABLES["embedding"] not in file.tensors:
             raise ValueError(f"tensor {TABLES['embedding']} is missing")
         vocab  = file.tensors[TABLES["embedding"]].shape[0]
         shape  = _shape(metadata, arch, vocab, TABLES["head"] not in file.tensors)
-        check_fits(shape, "ternary", path.stem)  # At the least; nothing is read of what is too large.
+        check_fits(shape, "ternary", file.stem)  # At the least; nothing is read of what is too large.
         model_config(shape)
-        eos    = metadata.whole("tokenizer.ggml.eos_token_id", 0, vocab - 1, 0)
-        bos    = metadata.whole("tokenizer.ggml.bos_token_id", 0, vocab - 1, eos)
+        marks  = _marks(metadata, vocab)
+        angles = _angles(metadata, arch, shape)
         reader = _Reader(file, shape, interleaved, rule)
         checkpoint = assemble(reader, shape, rule if reader.rule == rule else "ternary", progress,
             tokenizer     = _tokenizer(metadata),
-            chat_template = metadata.text("tokenizer.chat_template", "", vocabulary.TEMPLATE_LIMIT),
-            name = metadata.text("general.name", path.stem) or path.stem,
-            bos  = bos,
-            eos  = eos,
+            chat_template = _template(metadata, marks),
+            name = metadata.text("general.name", file.stem) or file.stem,
+            **marks,
+            notes  = _notes(metadata),
+            angles = angles.divided(reader.divisors(shape["head_dim"]//2)),
             quantised_activations = quantised)
         if reader.unread:
             name = sorted(reader.unread)[0]

@@ -16,6 +16,8 @@ knows the types of tensors, and reads them.
 """
 
 import math
+import pathlib
+import re
 import struct
 
 from dataclasses import dataclass
@@ -30,6 +32,7 @@ I2_S = 36  # Of microsoft's fork: 128 weights in 32 bytes, and a float32 scale b
 VERSIONS       = (2, 3)
 PAIRS_MAX      = 1 << 16  # Of either kind in a file.
 STRINGS_MAX    = 1 << 21  # In an array: merges of the largest vocabularies are half a million.
+PARTS_MAX      = 9999     # Of a split file.
 DIMENSIONS_MAX = 4
 SIZE_MAX       = 1 << 40  # Of a dimension.
 
@@ -150,10 +153,55 @@ def _bytes(name, kind, shape, sizes):
     return count//block*size
 
 
+PART = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")  # Names of the parts of a split file, from 00001.
+
+
+def open_gguf(path):
+    """GGUF or Parts of a file; any one of the parts of a split file stands for all that lie beside it. ValueError likewise."""
+    file  = GGUF(path)
+    count = file.metadata.whole("split.count", 0, PARTS_MAX, 0)
+    return Parts(file, count) if count > 1 else file
+
+
+class Parts:
+    """A split file: metadata of its first part, tensors of all; otherwise as `GGUF`. ValueError that names the part that is missing or strange."""
+    def __init__(self, file, count):
+        path = pathlib.Path(file.file.path)
+        name = PART.fullmatch(path.name)
+        if name is None or int(name["count"]) != count:
+            raise ValueError(f"{path}: one of {count} parts of a split file, whose names end with -00001-of-{count:05}.gguf and so on: "
+                "give them their names, or join them first (llama.cpp's gguf-split --merge)")
+        self.stem, self.tensors, self.places = name["stem"], {}, {}
+        paths   = [path.with_name(f"{self.stem}-{number:05}-of-{count:05}.gguf") for number in range(1, count + 1)]
+        missing = [part for part in paths if not part.exists()]
+        if missing:
+            raise ValueError(f"{path}: one of {count} parts of a split file, of which {missing[0].name} is missing ({len(missing)} of {count} are)")
+        for number, part in enumerate(paths):
+            opened = file if part == path else GGUF(part)
+            stated = tuple(opened.metadata.whole(f"split.{key}", 0, PARTS_MAX, -1) for key in ("no", "count"))
+            if stated != (number, count):
+                raise ValueError(f"{part}: says that it is part {stated[0] + 1} of {stated[1]}, its name says {number + 1} of {count}")
+            for tensor, place in opened.tensors.items():
+                if tensor in self.tensors:
+                    raise ValueError(f"{part}: tensor {tensor} is in {self.places[tensor].file.path.name}, too")
+                self.tensors[tensor], self.places[tensor] = place, opened
+            if number == 0:
+                self.metadata = opened.metadata
+        whole = self.metadata.whole("split.tensors.count", 0, PARTS_MAX*PAIRS_MAX, len(self.tensors))
+        if whole != len(self.tensors):
+            raise ValueError(f"{path}: the parts of its split file hold {len(self.tensors):,} tensors, {whole:,} are stated")
+
+    def raw(self, name):
+        return self.places[name].raw(name)
+
+    def read(self, name):
+        return self.places[name].read(name)
+
+
 class GGUF:
-    """An open file. metadata: Fields; tensors: {name: Tensor}. ValueError with one clear line that names the path."""
+    """An open file. stem: of its name. metadata: Fields; tensors: {name: Tensor}. ValueError with one clear line that names the path."""
     def __init__(self, path):
-        self.file = File(path)
+        self.file, self.stem = File(path), pathlib.Path(path).stem
         try:
             self.gguf = library(path)
             self._read()

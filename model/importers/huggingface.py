@@ -19,8 +19,9 @@ from litetern.model.common.files import naming, read_json
 from litetern.model.formats.config import ACTIVATIONS, RANGES
 from litetern.model.importers import vocabulary
 from litetern.model.importers.assemble import assemble, check_fits, matrix_shapes, model_config
-from litetern.model.importers.matrices import check_scale, exact_ternary, from_float, from_two_bits
+from litetern.model.importers.matrices import check_scale, from_float, from_two_bits, ternary_rows
 from litetern.model.importers.shards import Tensors
+from litetern.model.numerics import rope
 
 MATRICES = {
     "q": "self_attn.q_proj", "k": "self_attn.k_proj", "v": "self_attn.v_proj", "o": "self_attn.o_proj",
@@ -34,22 +35,59 @@ LATENT = "BitnetForCausalLM"  # 1bitLLM's own class quantises on every pass.
 BITNET = "BitNetForCausalLM"  # transformers' class: floats unless its configuration says otherwise.
 LLAMA  = "LlamaForCausalLM"
 
+MODEL_TYPES = {"llama": LLAMA, "bitnet": BITNET}  # Where a configuration names no class; as transformers' AutoModel.
+
 TABLES  = {"embedding": "model.embed_tokens.weight", "head": "lm_head.weight"}
 IGNORED = ("rotary_emb.inv_freq",)  # Buffers of old versions that follow from the configuration.
+
+ROPE_TYPES = ("default", "linear", "llama3", "yarn")
 
 # Configuration ------------------------------------------------------------------------------------
 
 
-def _rope_theta(settings):
-    """Base of plain RoPE; ValueError for scaled variants."""
-    rope = settings.fields("rope_parameters" if "rope_parameters" in settings else "rope_scaling")
-    kind = rope.text("rope_type", rope.text("type", "default"))
-    if kind != "default" and not (kind == "linear" and rope.number("factor", 1e-3, 1e6) == 1):
-        raise ValueError(f"config.json asks for RoPE of type {kind!r}: only the plain one is known")
+def _rope(settings):
+    """Fields of what config.json says of RoPE, in its newer or older place; ValueError for kinds that are not known."""
+    named = [settings.fields(name) for name in ("rope_scaling", "rope_parameters")]
+    rope  = next((fields for fields in named if fields.values), named[1])
+    kind  = rope.text("rope_type", rope.text("type", "default"))
+    if kind not in ROPE_TYPES:
+        raise ValueError(f"config.json asks for RoPE of type {kind!r}: {', '.join(ROPE_TYPES)} are known")
+    layers = next((name for name, value in rope.values.items() if isinstance(value, dict)), None)
+    if layers:
+        raise ValueError(f"config.json: RoPE of its own for layers of kind {layers[:60]!r}: only one for all layers is known")
     part = rope.number("partial_rotary_factor", 0, 1, settings.number("partial_rotary_factor", 0, 1, 1.0))
     if part != 1:
         raise ValueError(f"config.json: RoPE turns {part:g} of each head (partial_rotary_factor): only whole heads are known")
-    return rope.number("rope_theta", *RANGES["rope_theta"], settings.number("rope_theta", *RANGES["rope_theta"], 1e4))
+    return rope, kind
+
+
+def _rope_theta(settings):
+    """Base of RoPE."""
+    return _rope(settings)[0].number("rope_theta", *RANGES["rope_theta"], settings.number("rope_theta", *RANGES["rope_theta"], 1e4))
+
+
+def angles_from_json(settings, shape):
+    """`litetern.model.numerics.rope.Angles` of a config.json and its `shape_from_json`, as transformers computes them; None for plain ones."""
+    fields, kind  = _rope(settings)
+    if kind == "default":
+        return None
+    theta, width  = shape["rope_theta"], shape["head_dim"]
+    whole         = lambda fields, default: fields.whole("original_max_position_embeddings", *RANGES["context"], default)
+    original      = whole(settings, whole(fields, shape["context"]))
+    if kind == "yarn" and "factor" not in fields:
+        factor = shape["context"]/original
+    else:
+        factor = fields.number("factor", *rope.FACTORS)
+    if kind == "linear":
+        return rope.linear(theta, width, factor)
+    if kind == "llama3":
+        low, high = (fields.number(f"{name}_freq_factor", *rope.ROTATIONS) for name in ("low", "high"))
+        return rope.llama3(theta, width, factor, low, high, original)
+    scales = [fields.number(name, 0, 100, 0) for name in ("mscale", "mscale_all_dim")]
+    gain   = rope.yarn_gain(factor, scales[0])/rope.yarn_gain(factor, scales[1]) if all(scales) else rope.yarn_gain(factor)
+    return rope.yarn(theta, width, factor, original, fields.number("attention_factor", *rope.GAINS, gain),
+        fields.number("beta_fast", *rope.ROTATIONS, rope.BETA_FAST), fields.number("beta_slow", *rope.ROTATIONS, rope.BETA_SLOW),
+        fields.flag("truncate", True))
 
 
 def shape_from_json(settings, sub_norms, tied):
@@ -109,7 +147,7 @@ class _Reader:
         elif quantisation.method is None:
             # The first matrix tells ternary floats from any others.
             first = self._name(0, MATRICES["q"])
-            if exact_ternary(tensors.read(first, matrix_shapes(shape)["q"])) is None:
+            if ternary_rows(tensors.read(first, matrix_shapes(shape)["q"])) is None:
                 self.rule = rule
 
     @staticmethod
@@ -142,24 +180,24 @@ def load_huggingface(folder, progress=None, rule="int8"):
     folder       = pathlib.Path(folder)
     settings     = Fields(read_json(folder/"config.json"), "config.json")
     try:
-        architecture = next(iter(settings.texts("architectures")), None)
+        kind         = settings.text("model_type", "")
+        architecture = next(iter(settings.texts("architectures")), MODEL_TYPES.get(kind))
         if architecture not in (LATENT, BITNET, LLAMA):
-            raise ValueError(f"architecture {architecture} is not known ({LATENT}, {BITNET} and {LLAMA} are)")
+            raise ValueError(f"architecture {architecture or kind or None} is not known ({LATENT}, {BITNET} and {LLAMA} are)")
         quantisation = Quantisation(architecture, settings)
         tensors      = Tensors(folder)
         tied         = settings.flag("tie_word_embeddings", TABLES["head"] not in tensors)
         shape        = shape_from_json(settings, architecture != LLAMA, tied)
         check_fits(shape, "ternary", folder.resolve().name)  # At the least; nothing is read of what is too large.
         model_config(shape)
-        token        = lambda name, default: settings.wholes(name, 0, shape["vocab"] - 1, default)[0]
-        eos          = token("eos_token_id", 0)
-        bos          = token("bos_token_id", eos)
+        texts        = vocabulary.from_folder(folder)
+        vocabulary.check_size(texts["tokenizer"], shape["vocab"])
+        marks        = vocabulary.marks(folder, settings, shape["vocab"], **texts)
         reader       = _Reader(tensors, shape, quantisation, rule)
         checkpoint   = assemble(reader, shape, rule if reader.rule == rule else "ternary", progress,
-            **vocabulary.from_folder(folder),
-            name = folder.resolve().name,
-            bos  = bos,
-            eos  = eos,
+            **texts, **marks,
+            name   = folder.resolve().name,
+            angles = angles_from_json(settings, shape),
             quantised_activations = quantisation.method is not None)
     except ValueError as error:
         raise naming(folder, error) from error

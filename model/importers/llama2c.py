@@ -4,7 +4,7 @@
 # Copyright (c) 2026 LiteTern developers
 # SPDX-License-Identifier: BSD-2-Clause
 
-"""llama2.c's .bin files of floats: its first format and version 1, with tokenizer.bin (or .model, .json) beside them.
+"""llama2.c's .bin files of floats: its first format and version 1, with tokenizer.bin (or tok512.bin, .model, .json) beside them.
 
 First format: int32 × 7 (hidden, ffn, layers, heads, kv_heads, vocab, context; a negative vocab means a head of its own), float32
 tensors. Version 1: "ak42", 1, the seven numbers, a byte (tied), 256 bytes in all, float32 tensors with the norms first. RoPE pairs are
@@ -21,7 +21,7 @@ from litetern.model.common.files import TOKENIZER_LIMIT, File, naming, read_byte
 from litetern.model.formats.config import RANGES
 from litetern.model.importers import vocabulary
 from litetern.model.importers.assemble import assemble, check_fits, gain_widths, interleaved_to_halves, matrix_shapes, model_config
-from litetern.model.importers.matrices import exact_ternary, from_float
+from litetern.model.importers.matrices import from_float, ternary_rows
 from litetern.model.tokenizer.tokenizer import convert
 
 MAGIC   = 0x616b3432  # "ak42".
@@ -81,7 +81,7 @@ class _Reader:
             raise ValueError(f"{file.size:,} bytes long, the shape in its header needs {start:,} (truncated, or not a file of llama2.c)")
         check_fits(shape, "ternary", file.path.stem)  # At the least; nothing is read of what is too large.
         model_config(shape)
-        self.rule = rule if exact_ternary(self._read("q", 0)) is None else "trits"
+        self.rule = rule if ternary_rows(self._read("q", 0)) is None else "trits"
 
     def _read(self, name, layer=0):
         start, size = self.places[name]
@@ -107,8 +107,9 @@ class _Reader:
 
 
 def _tokenizer(path, vocab):
-    """Bytes of a `tokenizers` JSON; of MODEL.tokenizer.bin, tokenizer.bin or what a folder of Hugging Face holds."""
-    for file in (path.with_suffix(".tokenizer.bin"), path.with_name("tokenizer.bin")):
+    """Bytes of a `tokenizers` JSON; of MODEL.tokenizer.bin, tok512.bin (of a vocabulary of 512), tokenizer.bin or what a folder of Hugging Face
+    holds."""
+    for file in (path.with_suffix(".tokenizer.bin"), path.with_name(f"tok{vocab}.bin"), path.with_name("tokenizer.bin")):
         if file.exists():
             return convert("from_llama2c", data=read_bytes(file, TOKENIZER_LIMIT), vocab=vocab, name=file.name)
     return vocabulary.from_folder(path.parent)["tokenizer"]
@@ -125,7 +126,7 @@ def load_llama2c(path, progress=None, rule="int8"):
             tokenizer = _tokenizer(path, shape["vocab"]),
             name = path.stem,
             bos  = BOS,
-            eos  = EOS,
+            ends = (EOS,),
             quantised_activations = False)
     except ValueError as error:
         raise naming(path, error) from error

@@ -9,10 +9,12 @@
 Rules for floats:
 
 "absmean" : the BitNet family's own, applied to the latent weights on every pass of training.
-"trits"   : they already are scale × −1, 0, +1; anything else is an error.
+"trits"   : they already are scale × −1, 0, +1, with one scale or several (`any_ternary`); anything else is an error.
 "int8"    : each row by its absolute maximum.
 "float"   : as they are, to state what the others cost.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -30,6 +32,32 @@ def exact_ternary(weights):
     return (trits, scale) if scale and np.array_equal(trits*scale, weights) else None
 
 
+@dataclass(frozen=True)
+class Columns:
+    """float32 [in] scales of a matrix whose columns have them: `litetern.model.importers.assemble` gives them to what stands before it."""
+    scales : np.ndarray
+
+
+def ternary_rows(weights):
+    """(int8, float32 [out] scales) of floats whose rows each are scale × −1, 0, +1 to the bit; None for others."""
+    scales = np.abs(weights).max(axis=1, initial=0)
+    trits  = np.sign(weights).astype(np.int8)
+    if not scales.any() or not np.array_equal(trits*scales[:, None], weights):
+        return None
+    return trits, np.where(scales > 0, scales, scales.max()).astype(np.float32)
+
+
+def any_ternary(weights):
+    """(int8, scale) of floats that are ternary to the bit: one float32 scale, float32 [out] of rows, or `Columns`; None for others.
+
+    Models trained on several devices have a scale for the share of each: blocks of rows or, of o and down, of columns.
+    """
+    result = exact_ternary(weights) or ternary_rows(weights)
+    if result is None and (columns := ternary_rows(weights.T)) is not None:
+        result = np.ascontiguousarray(columns[0].T), Columns(columns[1])
+    return result
+
+
 def from_float(weights, rule, name):
     """(int8, scale) of a float32 [out, in] matrix by a rule ("float": float32 and 1); `name` is for the error."""
     if rule == "absmean":
@@ -38,10 +66,11 @@ def from_float(weights, rule, name):
         return absmax_rows(weights)
     if rule == "float":
         return weights, np.float32(1)
-    result = exact_ternary(weights)
+    result = any_ternary(weights)
     if result is None:
         sizes = len(np.unique(np.abs(weights[weights != 0])))
-        raise ValueError(f"tensor {name} has weights of {sizes} sizes: those of a ternary checkpoint are all -s, 0 or +s")
+        raise ValueError(f"tensor {name} has weights of {sizes} sizes: those of a ternary checkpoint "
+            "are all -s, 0 or +s, or those of each row or column")
     return result
 
 # Packed -------------------------------------------------------------------------------------------

@@ -39,4 +39,4 @@ def micro_model(seed=1, **shape):
     embedding    = table()
     head         = embedding if config.tied else table()
     cosine, sine = ops.rope_tables(config.context, config.head_dim, config.rope_theta)
-    return QuantisedModel(config, layers, vector(config.hidden), *embedding, *head, cosine, sine, "tiny", 0, 1, b"{}")
+    return QuantisedModel(config, layers, vector(config.hidden), *embedding, *head, cosine, sine, "tiny", 0, True, (1,), b"{}")

@@ -16,6 +16,7 @@ No input, intermediate or result is subnormal, because ARMv7 NEON flushes subnor
 import numpy as np
 
 from litetern.model.formats.stream import EXPONENT_MAX, SHIFT_MAX, SHIFT_STEP
+from litetern.model.numerics.rope import plain
 
 F = np.float32
 
@@ -103,13 +104,16 @@ def rope(x, cosine, sine):
     return np.concatenate([low*cosine - high*sine, high*cosine + low*sine], axis=-1)
 
 
-def rope_tables(context, head_dim, theta):
-    """(cosine, sine) float32 [context, head_dim/2]; computed once by the packer and stored in the image."""
-    frequency    = float(theta)**(-np.arange(0, head_dim, 2, dtype=np.float64)/head_dim)
+def rope_tables(context, head_dim, theta, angles=None):
+    """(cosine, sine) float32 [context, head_dim/2]; computed once by the packer and stored in the image.
+
+    angles: `litetern.model.numerics.rope.Angles` where RoPE is scaled; plain ones of theta where None.
+    """
+    angles       = angles or plain(theta, head_dim)
     cosine, sine = (np.empty((context, head_dim//2), F) for _ in range(2))
     for first in range(0, context, 4096):  # In float64, all at once would take several times the tables.
-        angle = np.arange(first, min(first + 4096, context), dtype=np.float64)[:, None]*frequency
-        cosine[first:first + 4096], sine[first:first + 4096] = (flush(f(angle).astype(F)) for f in (np.cos, np.sin))
+        tables = angles.tables(range(first, min(first + 4096, context)))
+        cosine[first:first + 4096], sine[first:first + 4096] = (flush(table.astype(F)) for table in tables)
     return cosine, sine
 
 

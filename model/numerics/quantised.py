@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from litetern.model.formats.config import GROUPS, ModelConfig
+from litetern.model.formats.marks import Marks
 from litetern.model.formats.stream import BEAT_BYTES, FORMAT_INT8, FORMAT_TERNARY, row_beats
 from litetern.model.formats.trits import pack_ternary, unpack_ternary
 from litetern.model.numerics import ops
@@ -46,8 +47,8 @@ class Group:
 
     packed   : uint8 [rows, 8·beats], rows of the matrices one after another.
     columns  : weights of a row.
-    sections : ((rows, float32 scale), …) of ternary matrices.
-    steps    : float32 [rows] of int8 weights; None for ternary ones.
+    sections : ((rows, float32 scale), …) of ternary matrices; none of int8 ones.
+    steps    : float32 [rows] of int8 weights, and of ternary ones that have more than a scale a matrix (which is 1 then); else None.
     """
     packed   : np.ndarray
     columns  : int
@@ -55,10 +56,13 @@ class Group:
     steps    : np.ndarray = None
 
     @classmethod
-    def from_matrices(cls, matrices):
-        """matrices: [(int8 [rows, columns] of −1, 0, +1, scale), …]."""
-        return cls(np.concatenate([pack_ternary(w) for w, _ in matrices]), matrices[0][0].shape[1],
-            tuple((len(w), np.float32(max(scale, SCALE_MIN))) for w, scale in matrices))
+    def from_matrices(cls, matrices, row_steps=False):
+        """matrices: [(int8 [rows, columns] of −1, 0, +1, scale), …]; row_steps: a scale may be float32 [rows], too."""
+        packed, columns = np.concatenate([pack_ternary(w) for w, _ in matrices]), matrices[0][0].shape[1]
+        if not row_steps:
+            return cls(packed, columns, tuple((len(w), np.float32(max(scale, SCALE_MIN))) for w, scale in matrices))
+        steps = np.concatenate([np.broadcast_to(np.maximum(scale, SCALE_MIN), len(w)) for w, scale in matrices]).astype(np.float32)
+        return cls(packed, columns, tuple((len(w), np.float32(1)) for w, _ in matrices), steps)
 
     @classmethod
     def from_int8(cls, matrices):
@@ -72,11 +76,11 @@ class Group:
     @property
     def format(self):
         """Of model.stream's weight formats."""
-        return FORMAT_TERNARY if self.steps is None else FORMAT_INT8
+        return FORMAT_TERNARY if self.sections or self.steps is None else FORMAT_INT8
 
     def unpack(self):
         """int8 [rows, columns]."""
-        return unpack_ternary(self.packed, self.columns) if self.steps is None else self.packed.view(np.int8)[:, :self.columns]
+        return unpack_ternary(self.packed, self.columns) if self.format == FORMAT_TERNARY else self.packed.view(np.int8)[:, :self.columns]
 
     def scales(self):
         """float32 [rows]: what an accumulator counts in, apart from the step of x."""
@@ -114,8 +118,8 @@ class TernaryHead:
 
 
 @dataclass
-class QuantisedModel:
-    """All that the image holds.
+class QuantisedModel(Marks):
+    """All that the image holds; the tokens around texts are `litetern.model.formats.marks`'.
 
     embedding, embedding_steps : int8 [vocab, hidden], float32 [vocab].
     head, head_steps           : int8 rows likewise; the same objects where the head is tied, None where only ternary rows are left.
@@ -133,7 +137,8 @@ class QuantisedModel:
     sine            : np.ndarray
     name            : str   = ""
     bos             : int   = 0
-    eos             : int   = 0
+    add_bos         : bool  = True
+    ends            : tuple = (0,)
     tokenizer       : bytes = b""
     metadata        : bytes = b"{}"
     attention       : AttentionParameters = ATTENTION
@@ -143,6 +148,12 @@ class QuantisedModel:
     def body_format(self):
         """Weight format of the decoder blocks, of model.stream's."""
         return self.layers[0].qkv.format
+
+    @property
+    def row_steps(self):
+        """Whether the rows of the decoder blocks have steps of their own: those of int8 weights have, of ternary ones where a matrix has
+        several scales."""
+        return self.layers[0].qkv.steps is not None
 
     @property
     def head_bytes(self):
@@ -166,7 +177,8 @@ def quantise_checkpoint(checkpoint, k_steps=None, v_steps=None):
     for name, s in zip(("k_steps", "v_steps"), steps):
         if s.shape != shape or not np.all((s > 1e-6) & (s < 1e6)):
             raise ValueError(f"{name} {s.shape}: must be {shape}, each between 1e-6 and 1e6")
-    group  = Group.from_matrices if checkpoint.weights == "ternary" else Group.from_int8
+    several = any(np.ndim(layer[matrix][1]) for layer in checkpoint.layers for matrices in GROUPS.values() for matrix in matrices)
+    group  = (lambda matrices: Group.from_matrices(matrices, several)) if checkpoint.weights == "ternary" else Group.from_int8
     gain   = lambda tensor: ops.flush(np.asarray(tensor, dtype=np.float32))
     layers = []
     for index, layer in enumerate(checkpoint.layers):
@@ -175,6 +187,6 @@ def quantise_checkpoint(checkpoint, k_steps=None, v_steps=None):
         layers.append(Layer(**{name: group([layer[matrix] for matrix in matrices]) for name, matrices in GROUPS.items()}, **gains, **given))
     embedding, embedding_steps = absmax_rows(checkpoint.embedding)
     head, head_steps           = (embedding, embedding_steps) if config.tied else absmax_rows(checkpoint.head)
-    cosine, sine               = ops.rope_tables(config.context, config.head_dim, config.rope_theta)
+    cosine, sine               = ops.rope_tables(config.context, config.head_dim, config.rope_theta, checkpoint.angles)
     return QuantisedModel(config, layers, gain(checkpoint.final_norm), embedding, embedding_steps, head, head_steps,
-        cosine, sine, checkpoint.name, checkpoint.bos, checkpoint.eos, checkpoint.tokenizer)
+        cosine, sine, checkpoint.name, checkpoint.bos, checkpoint.add_bos, checkpoint.ends, checkpoint.tokenizer)

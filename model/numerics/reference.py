@@ -9,6 +9,7 @@
 import numpy as np
 
 from litetern.model.numerics.ops import QUANTISE_FLOOR
+from litetern.model.numerics.rope import plain
 
 # Pieces -------------------------------------------------------------------------------------------
 
@@ -27,11 +28,10 @@ def fake_quantise(x):
     return np.clip(np.rint(x*scale), -128, 127)/scale
 
 
-def rope(x, theta):
-    """Half-split rotation of x [batch, positions, heads, head_dim], positions from 0."""
-    half   = x.shape[-1]//2
-    angle  = np.arange(x.shape[1])[:, None]*theta**(-np.arange(half)/half)
-    cosine, sine = (f(angle).astype(np.float32)[:, None] for f in (np.cos, np.sin))
+def rope(x, theta, angles=None):
+    """Half-split rotation of x [batch, positions, heads, head_dim], positions from 0; angles: `litetern.model.numerics.rope.Angles` where RoPE is scaled."""
+    half = x.shape[-1]//2
+    cosine, sine = (table.astype(np.float32)[:, None] for table in (angles or plain(theta, 2*half)).tables(range(x.shape[1])))
     low, high = x[..., :half], x[..., half:]
     return np.concatenate([low*cosine - high*sine, high*cosine + low*sine], axis=-1)
 
@@ -79,7 +79,7 @@ class ReferenceModel:
         for index, layer in enumerate(checkpoint.layers):
             h = quantise(rms_norm(x, layer["attn_norm"], config.norm_eps))
             q, k, v = (self._product(h, layer[name]).reshape(batch, positions, -1, config.head_dim) for name in "qkv")
-            q, k = rope(q, config.rope_theta), rope(k, config.rope_theta)
+            q, k = (rope(part, config.rope_theta, checkpoint.angles) for part in (q, k))
             if self.observe:
                 self.observe(index, "q", q)
                 self.observe(index, "k", k)

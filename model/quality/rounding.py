@@ -20,7 +20,7 @@ def perplexity(checkpoint):
     """Perplexity of the float reference on calibration's built-in text; None without a tokenizer."""
     if not checkpoint.tokenizer:
         return None
-    tokens = token_stream([DEFAULT_TEXT], load_tokenizer(checkpoint.tokenizer, checkpoint.name), checkpoint.bos)
+    tokens = token_stream([DEFAULT_TEXT], load_tokenizer(checkpoint.tokenizer, checkpoint.name), checkpoint.before)
     return perplexity_float(checkpoint, tokens, min(len(tokens) - 1, checkpoint.config.context))
 
 

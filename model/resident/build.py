@@ -81,7 +81,7 @@ class ResidentModel:
     tokenizer         : bytes = b""
     name              : str   = ""
     bos               : int   = 0
-    eos               : int   = 0
+    ends              : tuple = (0,)
 
 # Build --------------------------------------------------------------------------------------------
 
@@ -203,5 +203,5 @@ def build(source, maxima):
         tokenizer         = source.tokenizer,
         name              = source.name,
         bos               = source.bos,
-        eos               = source.eos,
+        ends              = source.ends,
     )

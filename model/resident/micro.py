@@ -45,7 +45,7 @@ def micro_source(seed=1, weights="ternary", embedding_format="trits2", **shape):
         layers.append(layer)
     table     = lambda count, format: (rows(count, h, format), random.uniform(0.5, 1.0, count)/FORMATS[format])
     positions = (rows(config.window, h, "int8"), random.uniform(0.002, 0.008)) if config.positions == "learned" else None
-    return Source(config, layers, gain(h), table(config.vocab, embedding_format), embedding_format, weights, positions, name="micro", eos=1)
+    return Source(config, layers, gain(h), table(config.vocab, embedding_format), embedding_format, weights, positions, name="micro", ends=(1,))
 
 
 def micro_model(seed=1, **arguments):

@@ -38,7 +38,7 @@ from litetern.model.tokenizer.tokenizer import load_tokenizer
 def load_model(folder):
     """(Source, ResidentModel) of a folder; ranges that it does not state come from the built-in text."""
     source = load(folder)
-    tokens = token_stream([DEFAULT_TEXT], load_tokenizer(source.tokenizer, folder), source.bos, source.config.window)
+    tokens = token_stream([DEFAULT_TEXT], load_tokenizer(source.tokenizer, folder), [source.bos], source.config.window)
     return source, build(source, calibrate(source, tokens))
 
 
@@ -76,7 +76,7 @@ def table(folder, text, tokens_max=None, progress=None):
     progress      = progress or Progress()
     source, model = load_model(folder)
     records       = read_records(text)
-    tokens        = token_stream(records, load_tokenizer(source.tokenizer, folder), source.bos, tokens_max)
+    tokens        = token_stream(records, load_tokenizer(source.tokenizer, folder), [source.bos], tokens_max)
     if len(tokens) < 2:
         raise ValueError(f"{text}: {len(tokens)} token, perplexity needs at least 2")
     show = lambda name: lambda done, total: progress.show(name, done, total)

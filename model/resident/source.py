@@ -51,7 +51,7 @@ class Source:
     tokenizer        : bytes = b""
     name             : str   = ""
     bos              : int   = 0
-    eos              : int   = 0
+    ends             : tuple = (0,)
 
 # Quantisers ---------------------------------------------------------------------------------------
 
@@ -118,7 +118,8 @@ def load(folder):
         source.limits    = _limits(resident.fields("limits"), config)
         source.tokenizer = read_bytes(folder/"tokenizer.json", TOKENIZER_LIMIT)
         source.name      = folder.resolve().name
-        source.bos, source.eos = (fields.wholes(f"{name}_token_id", 0, config.vocab - 1, 0)[0] for name in ("bos", "eos"))
+        source.bos       = fields.whole("bos_token_id", 0, config.vocab - 1, 0)
+        source.ends      = tuple(fields.wholes("eos_token_id", 0, config.vocab - 1, [0]))
     except ValueError as error:
         raise naming(folder, error) from None
     return source
@@ -160,4 +161,4 @@ def to_checkpoint(source):
     layers = [{key: (value[0], np.float32(value[1])) if isinstance(value, tuple) else value for key, value in layer.items()}
         for layer in source.layers]
     return Checkpoint(config, layers, source.final_norm, weights*np.asarray(scale, np.float32)[:, None], tokenizer=source.tokenizer,
-        name=source.name, bos=source.bos, eos=source.eos)
+        name=source.name, bos=source.bos, ends=source.ends)

@@ -23,12 +23,15 @@ def read_records(path):
     return records
 
 
-def token_stream(records, tokenizer, bos, most=None):
-    """int32 [n]: the records' tokens one after another, `bos` before each; the first `most` of them. tokenizer: a `litetern.model.tokenizer.tokenizer.Tokenizer`."""
+def token_stream(records, tokenizer, before, most=None):
+    """int32 [n]: the records' tokens one after another, `before` (tokens) before each; the first `most` of them.
+
+    tokenizer: a `litetern.model.tokenizer.tokenizer.Tokenizer`.
+    """
     tokens, first = [], 0
     while first < len(records) and (most is None or len(tokens) < most):
         for ids in tokenizer.encode_batch(records[first:first + BATCH]):
-            tokens += [bos, *ids]
+            tokens += [*before, *ids]
         first += BATCH
     return np.array(tokens[:most], np.int32)
 

@@ -58,6 +58,12 @@ class Tokenizer:
     def encode_batch(self, texts, special=False):
         return self._ask("encode", sum(map(len, texts)), texts=texts, special=special)["ids"]
 
+    def before(self):
+        """Ids that the library itself puts before a text (its post-processor)."""
+        plain, whole = (self._ask("encode", 1, texts=["a"], special=False, around=around)["ids"][0] for around in (False, True))
+        places = [i for i in range(len(whole) - len(plain) + 1) if whole[i:i + len(plain)] == plain]
+        return whole[:places[0]] if plain and places else []
+
     def decode(self, ids, special=False):
         """Text of token ids. special: special tokens are shown, too."""
         ids = [int(index) for index in ids]

@@ -38,10 +38,10 @@ def load(json):
     }
 
 
-def encode(texts, special):
-    """special: whether a text may spell special tokens."""
+def encode(texts, special, around=False):
+    """special: whether a text may spell special tokens; around: with the tokens that the library itself puts around a text."""
     _loaded.encode_special_tokens = not special
-    return {"ids": [_loaded.encode(text, add_special_tokens=False).ids for text in texts]}
+    return {"ids": [_loaded.encode(text, add_special_tokens=around).ids for text in texts]}
 
 
 def decode(ids, special):

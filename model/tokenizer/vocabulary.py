@@ -24,7 +24,9 @@ _WORDS = {
     "llama": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
     "qwen2": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 }
-_PRE_TOKENIZERS = {"default": "gpt2", "gpt-2": "gpt2", "gpt2": "gpt2", "olmo": "gpt2", "mpt": "gpt2", "smollm": "digits", "llama-bpe": "llama",
+# llama.cpp's default, for files that do not say: one cut after the other.
+_DEFAULT = (r"[\p{P}$+<=>^~|]+", r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)", r"\p{N}+", r"[0-9]{3}")
+_PRE_TOKENIZERS = {"default": "default", "gpt-2": "gpt2", "gpt2": "gpt2", "olmo": "gpt2", "mpt": "gpt2", "smollm": "digits", "llama-bpe": "llama",
     "llama3": "llama", "llama-v3": "llama", "falcon3": "llama", "qwen2": "qwen2"}
 
 # Pieces to JSON -----------------------------------------------------------------------------------
@@ -87,10 +89,12 @@ def from_merges(pieces, merges, kinds, words):
     wrong  = next((merge for merge in merges if len(merge) != 2), None)
     if wrong is not None:
         raise ValueError(f"the merge {' '.join(wrong)[:60]!r} must be two tokens with a space between them")
-    tokenizer = Tokenizer(models.BPE({piece: index for index, piece in enumerate(pieces)}, merges))
     kind      = _PRE_TOKENIZERS[words]
+    # Llama 3's words that are tokens are taken whole, whatever merges would make of them.
+    tokenizer = Tokenizer(models.BPE({piece: index for index, piece in enumerate(pieces)}, merges, ignore_merges=kind == "llama"))
     level     = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=kind in ("gpt2", "digits"))
-    first     = {"gpt2": [], "digits": [pre_tokenizers.Digits(individual_digits=True)]}.get(kind)
+    first     = {"gpt2": [], "digits": [pre_tokenizers.Digits(individual_digits=True)],
+        "default": [pre_tokenizers.Split(Regex(cut), "isolated") for cut in _DEFAULT]}.get(kind)
     if first is None:
         first = [pre_tokenizers.Split(Regex(_WORDS[kind]), "isolated")]
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*first, level])

@@ -51,7 +51,7 @@ class ExactDevice:
                 yield self._event("prompt", token)
         for count in range(max_tokens):
             token = self.scripted[count] if self.scripted else sampler.choose(logits, self.seen)
-            end   = ("eos" if token == self.model.eos else "stopped" if self.stopped else "length" if count + 1 == max_tokens
+            end   = ("eos" if token in self.model.ends else "stopped" if self.stopped else "length" if count + 1 == max_tokens
                 else "context" if self.exact.position == self.context else "")
             self.pending = [token]
             yield self._event("token", token, end)

@@ -254,7 +254,7 @@ def test_eos_ends_unless_ignored(host):
     image, model = tiny_image(seed=7)
     tokens = [event.token for event in expect_tokens(Engine(host, image), model, TEXT, 6)]
     at     = next(i for i in range(1, 6) if tokens[i] not in tokens[:i])
-    model.eos = tokens[at]
+    model.ends = (127, tokens[at], 128)
     engine = Engine(host, image_bytes(model))
     assert engine.generate(TEXT, 20) == OK
     events = [event for event in engine.events() if event.kind == TOKEN]

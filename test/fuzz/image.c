@@ -11,6 +11,7 @@
 #include "engine.h"
 #include "fuzz.h"
 #include "litetern/formats.h"
+#include "litetern/numerics.h"
 #include "memory.h"
 
 #define TOKENS  3
@@ -51,7 +52,7 @@ static uint32_t run(const uint8_t *data, size_t bytes, uint8_t fill)
     if (error)
         return REFUSED;
     for (uint32_t session = 0; session < 2; session++) {
-        prompt[0] = header->bos;
+        prompt[0] = header->bos == IMAGE_NO_TOKEN ? 0 : header->bos;
         prompt[1] = header->vocab - 1;
         error = engine_generate(engine, session, prompt, engine_context(engine) < 2 ? 1 : 2, &settings, TOKENS);
         FUZZ_MUST(error == ENGINE_ERROR_NONE);

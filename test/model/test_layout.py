@@ -49,9 +49,12 @@ def test_overlapping_fields_are_refused():
 
 def test_structs_have_no_padding():
     for struct in STRUCTS:
-        assert struct.size == sum(4 if kind[0] != "S" else int(kind[1:]) for _, kind, _ in struct.members)
+        assert struct.size == sum(int(kind[1:]) if kind[0] == "S" else 4*int(kind[3:-1] or 1) for _, kind, _ in struct.members)
     with pytest.raises(ValueError, match="must be one of"):
         Struct("s", "", [("a", "u8", "")])
+    with pytest.raises(ValueError, match="must be one of"):
+        Struct("s", "", [("a", "u4[x]", "")])
+    assert Struct("s", "", [("a", "u4[3]", ""), ("b", "i4", "")]).dtype["a"].shape == (3,)
 
 
 @given(address=st.integers(0, 2**29 - 1), length=st.integers(1, 2**26))

@@ -61,6 +61,12 @@ def test_made_anew(tmp_path):
         assert sorted(arrays) == sorted(stored.files)
         assert np.median(relative_error(arrays["logits"], stored["logits"])) < 1e-5
         check_equal(Golden(function.__name__, tmp_path, arrays))
+    made, stored = make_golden.ropes(), json.loads((make_golden.FOLDER/"rope.json").read_text())
+    for one, other in zip(made["angles"], stored["angles"], strict=True):
+        np.testing.assert_allclose(one["frequencies"], other["frequencies"], rtol=1e-6)
+        assert one["config"] == other["config"] and abs(one["factor"] - other["factor"]) < 1e-9
+    for one, other in zip(made["models"], stored["models"], strict=True):
+        assert np.median(relative_error(np.array(one["logits"]), np.array(other["logits"]))) < 1e-5
 
 
 def test_exact_path_price(golden):

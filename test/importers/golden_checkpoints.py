@@ -4,7 +4,7 @@
 # Copyright (c) 2026 LiteTern developers
 # SPDX-License-Identifier: BSD-2-Clause
 
-"""The tiny checkpoints of test/model/golden (see make_golden.py) as files, and the measures by which models are compared."""
+"""The tiny checkpoints of test/importers/golden (see make_golden.py) as files, and the measures by which models are compared."""
 
 import pathlib
 

@@ -186,10 +186,20 @@ def test_convention_follows_the_configuration(packed, tmp_path):
 
 @pytest.mark.parametrize("settings, line", [
     ({"architectures": ["Qwen3ForCausalLM"]},                     "architecture Qwen3ForCausalLM is not known (BitnetForCausalLM"),
-    ({"architectures": []},                                       "architecture None is not known"),
+    ({"architectures": [], "model_type": None},                   "architecture None is not known"),
+    ({"architectures": None, "model_type": "falcon_h1"},          "architecture falcon_h1 is not known (BitnetForCausalLM"),
     ({"architectures": 5},                                        "config.json: architectures 5: must be a list of texts"),
     ({"attention_bias": True},                                    "config.json has attention_bias"),
-    ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}, "rope_parameters": None}, "RoPE of type 'llama3'"),
+    ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}, "rope_parameters": None}, "does not state low_freq_factor"),
+    ({"rope_scaling": {"rope_type": "dynamic", "factor": 8.0}},   "RoPE of type 'dynamic': default, linear, llama3, yarn are known"),
+    ({"rope_scaling": {"type": "su", "short_factor": [1.0]}},     "RoPE of type 'su'"),
+    ({"rope_parameters": {"rope_type": "longrope"}},              "RoPE of type 'longrope'"),
+    ({"rope_parameters": {"full_attention": {"rope_type": "default"}}}, "RoPE of its own for layers of kind 'full_attention'"),
+    ({"rope_scaling": {"type": "linear", "factor": 0}},           "rope_scaling: factor 0: must be a number between 0.001 and 1e+06"),
+    ({"rope_scaling": {"type": "linear"}},                        "rope_scaling does not state factor"),
+    ({"rope_scaling": {"type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 4}}, "low_freq_factor 4: must be less than"),
+    ({"rope_scaling": {"type": "yarn", "factor": 4, "beta_fast": "x"}}, "beta_fast \"x\": must be a number"),
+    ({"rope_scaling": {"type": "yarn", "factor": 4, "rope_theta": 1}}, "rope_theta 1: YaRN needs one beyond 1"),
     ({"partial_rotary_factor": 0.5},                              "RoPE turns 0.5 of each head (partial_rotary_factor)"),
     ({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.25}}, "RoPE turns 0.25 of each head"),
     ({"quantization_config": {"quant_method": "gptq"}},           "quantised by 'gptq'"),
@@ -347,10 +357,11 @@ def rewritten(path, edit, without=(), **tensors):
 
 
 @pytest.mark.parametrize("edit, line", [
-    (lambda writer: (writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR), writer.add_rope_scaling_factor(4.0)),
-        "the file asks for RoPE scaling of type 'linear': only the plain one is known"),
-    (lambda writer: writer.add_float32("llama.rope.scale_linear", 4.0), "the file asks for RoPE scaling of type 'linear': only the plain one is known"),
-    (lambda writer: writer.add_uint16("split.count", 3), "one of 3 parts of a split file: join them first"),
+    (lambda writer: (writer.add_rope_scaling_type(gguf.RopeScalingType.LONGROPE), writer.add_rope_scaling_factor(4.0)),
+        "the file asks for RoPE scaling of type 'longrope': none, linear, yarn are known"),
+    (lambda writer: writer.add_float32("llama.rope.scale_linear", 0.0), "llama.rope.scale_linear 0.0: must be a number between 0.001 and 1e+06"),
+    (lambda writer: writer.add_rope_dimension_count(4), "llama.rope.dimension_count: RoPE turns 4 of each head's 8 values"),
+    (lambda writer: writer.add_uint16("split.count", 3), "one of 3 parts of a split file, whose names end with -00001-of-00003.gguf and so on"),
 ])
 def test_gguf_that_means_more_than_it_holds(tmp_path, edit, line):
     golden = Golden("gguf_float", tmp_path)
@@ -364,14 +375,15 @@ def test_gguf_without_a_base(tmp_path):
 
 
 def test_gguf_with_scaled_frequencies(tmp_path):
-    """Llama 3.1's files hold the divisors of RoPE's frequencies as a tensor; all of them 1 is plain RoPE."""
+    """The tensor that holds the divisors of RoPE's frequencies is of their number, and none of them is far out."""
     golden  = Golden("gguf_float", tmp_path)
     pairs   = load_checkpoint(golden.path).config.head_dim//2
     factors = np.ones(pairs, np.float32)
-    load_checkpoint(rewritten(golden.path, lambda writer: None, **{"rope_freqs.weight": factors}))
+    factors[-1] = 0
+    assert "tensor rope_freqs.weight holds 0 … 1: divisors" in refused(rewritten(golden.path, lambda writer: None, **{"rope_freqs.weight": factors}))
     golden  = Golden("gguf_float", tmp_path)
-    factors[-1] = 32
-    assert "tensor rope_freqs.weight scales RoPE" in refused(rewritten(golden.path, lambda writer: None, **{"rope_freqs.weight": factors}))
+    factors = np.ones(pairs + 1, np.float32)
+    assert "tensor rope_freqs.weight is [5]: must be [4]" in refused(rewritten(golden.path, lambda writer: None, **{"rope_freqs.weight": factors}))
 
 
 def test_gguf_of_an_unknown_type(tmp_path):

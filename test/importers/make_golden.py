@@ -8,7 +8,7 @@
 
 """Tiny checkpoints in every format that is imported, and their logits by the libraries that define the formats.
 
-    python test/model/make_golden.py          writes test/model/golden/*.npz
+    python test/importers/make_golden.py          writes test/importers/golden/*.npz and test/importers/golden/rope.json
 
 Weights are drawn, the models are transformers' own classes, the files are written by transformers, safetensors and gguf. Each .npz holds
 the checkpoint's files ("file:NAME", uint8), "tokens" int64 [batch, positions] and "logits" float32 [batch, positions, vocab]. `make test`
@@ -362,6 +362,66 @@ def llama2c_1(folder):
     """llama2.c's version 1, with a head of its own."""
     return _llama2c(folder, 1, 13)
 
+# RoPE ---------------------------------------------------------------------------------------------
+
+# Keys of config.json: RoPE as Llama 2 long, Llama 3.1, Llama 3.2, Qwen2.5, gpt-oss and DeepSeek state it, and corners of each.
+_LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
+_YARN   = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+ROPES   = (
+    {"head_dim": 64, "rope_theta": 1e4, "rope_scaling": {"type": "linear", "factor": 8.0}},
+    {"head_dim": 128, "rope_parameters": {"rope_type": "linear", "rope_theta": 1e6, "factor": 2.5}},
+    {"head_dim": 128, "rope_theta": 5e5, "max_position_embeddings": 131072, "rope_scaling": _LLAMA3},
+    {"head_dim": 64, "rope_theta": 5e5, "max_position_embeddings": 131072, "rope_scaling": _LLAMA3 | {"factor": 32.0}},
+    {"head_dim": 32, "rope_theta": 1e4, "max_position_embeddings": 4096, "rope_scaling": {key: value for key, value in _LLAMA3.items()
+        if key != "original_max_position_embeddings"}},
+    {"head_dim": 128, "rope_theta": 1e6, "max_position_embeddings": 32768, "rope_scaling": _YARN},
+    {"head_dim": 64, "rope_parameters": _YARN | {"rope_theta": 150000.0, "rope_type": "yarn", "factor": 32.0, "truncate": False,
+        "original_max_position_embeddings": 4096}},
+    {"head_dim": 64, "rope_theta": 1e4, "rope_scaling": _YARN | {"attention_factor": 1.25, "beta_fast": 16, "beta_slow": 2}},
+    {"head_dim": 64, "rope_theta": 1e4, "rope_scaling": _YARN | {"factor": 40, "mscale": 1.0, "mscale_all_dim": 0.707,
+        "original_max_position_embeddings": 4096}},
+    {"head_dim": 64, "rope_theta": 1e4, "max_position_embeddings": 8192, "original_max_position_embeddings": 2048,
+        "rope_scaling": _YARN | {"factor": 4.0}},
+    {"head_dim": 16, "rope_theta": 1e4, "max_position_embeddings": 256, "rope_scaling": _YARN | {"factor": None,
+        "original_max_position_embeddings": 64}},
+)
+
+# RoPE of the golden "smollm", whose 32 positions are enough to see it.
+TURNED = (
+    {"type": "linear", "factor": 4.0},
+    {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 16},
+    {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8},
+)
+
+
+def rope_angles(stated):
+    """Inverse frequencies and attention factor that transformers computes of keys of config.json."""
+    config    = transformers.LlamaConfig(**json.loads(json.dumps(stated)))
+    compute   = transformers.modeling_rope_utils.ROPE_INIT_FUNCTIONS[config.rope_parameters["rope_type"]]
+    frequencies, factor = compute(config, "cpu")
+    return {"config": stated, "frequencies": frequencies.tolist(), "factor": float(factor)}
+
+
+def rope_logits(stated, tokens):
+    """float [positions][vocab] of the golden "smollm" with another rope_scaling."""
+    arrays = np.load(FOLDER/"smollm.npz")
+    with tempfile.TemporaryDirectory() as folder:
+        for key in arrays:
+            if key.startswith("file:"):
+                (pathlib.Path(folder)/key[5:]).write_bytes(arrays[key].tobytes())
+        config = json.loads((pathlib.Path(folder)/"config.json").read_text())
+        config.pop("rope_parameters", None)
+        (pathlib.Path(folder)/"config.json").write_text(json.dumps(config | {"rope_scaling": stated}))
+        model = transformers.LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+        return {"rope_scaling": stated, "logits": [[float(f"{value:.7g}") for value in row] for row in logits(model, tokens)[0]]}
+
+
+def ropes():
+    """Content of rope.json."""
+    tokens = np.load(FOLDER/"smollm.npz")["tokens"][:1, :12]
+    return {"tokens": tokens[0].tolist(), "angles": [rope_angles(stated) for stated in ROPES],
+        "models": [rope_logits(stated, tokens) for stated in TURNED]}
+
 # Make ---------------------------------------------------------------------------------------------
 
 
@@ -384,6 +444,7 @@ def main():
     for function in FORMATS:
         np.savez_compressed(FOLDER/f"{function.__name__}.npz", **make(function))
         print(f"{function.__name__}.npz: {(FOLDER/f'{function.__name__}.npz').stat().st_size/1000:.0f} kB")
+    (FOLDER/"rope.json").write_text(json.dumps(ropes(), indent=None) + "\n")
 
 
 if __name__ == "__main__":
