@@ -32,11 +32,11 @@ sys.path[:0] = FOLDERS
 
 from firmware_builds import BUILDS, firmware_build
 from firmware_engine import OK, TOKEN, Engine
+from greedy import greedy
 from litetern.host.link.device import Device, Sampling
 from litetern.model.formats.head import HEADS, with_head
 from litetern.model.formats.image import read_image, write_image
 from litetern.model.importers import load_checkpoint
-from litetern.model.numerics.exact import ExactModel
 from litetern.model.numerics.quantised import quantise_checkpoint
 from litetern.soc.virtual.board import VirtualBoard
 
@@ -58,19 +58,6 @@ def load(path, folder, head=None):
         write_image(with_head(model, head or "int8"), path)
     model = read_image(path)
     return path.read_bytes(), model
-
-
-def numpy_logits(model, prompt, count):
-    """(tokens, logits [count, vocab]) of greedy generation by the definition."""
-    exact, tokens, logits = ExactModel(model, context=len(prompt) + count), [], []
-    for token in prompt:
-        step = exact.step([token])
-    for _ in range(count):
-        logits.append(step[0].copy())
-        tokens.append(int(step[0].argmax()))
-        if len(tokens) < count:
-            step = exact.step([tokens[-1]])
-    return tokens, np.stack(logits)
 
 
 def first_difference(expected, got):
@@ -107,7 +94,7 @@ def row_logits(name, image, prompt, count):
 
 def compare(rows, image, model, prompt, count):
     """Prints the table; False at the first row that differs."""
-    _, expected = numpy_logits(model, prompt, count)
+    _, expected = greedy(model, prompt, count)
     print(f"{'build':<24} {'tokens':>6}  equal")
     print(f"{'numpy':<24} {len(expected):>6}  by definition", flush=True)
     for name in rows:

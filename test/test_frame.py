@@ -10,7 +10,6 @@ import ast
 import collections
 import graphlib
 import importlib.metadata
-import os
 import pathlib
 import re
 import signal

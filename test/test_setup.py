@@ -17,7 +17,6 @@ import socket
 import subprocess
 import sys
 import tarfile
-import zipfile
 
 import pytest
 

@@ -15,7 +15,7 @@ from litetern.soc.virtual.pl.verilated import OCM_BYTES, RtlPL
 from litetern.soc.virtual.pl.workload import Arena
 from litetern.soc.zynq.memory_map import RESULTS_BYTES
 
-from test_accelerator import CONFIG
+from accelerator_bench import CONFIG
 
 SIZE = 8 << 20
 

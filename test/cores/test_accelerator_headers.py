@@ -11,7 +11,7 @@ import pytest
 
 from litetern.model.formats.stream import FORMAT_INT8, FORMAT_TERNARY, K_HEADER, MATMUL_HEADER, QUERY_HEADER, REDUCE_NONE, V_HEADER, row_beats, x_beats
 
-from test_accelerator import CONFIG, Bench, Words, noise
+from accelerator_bench import CONFIG, Bench, Words, noise
 
 # Bench --------------------------------------------------------------------------------------------
 

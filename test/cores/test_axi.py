@@ -26,7 +26,7 @@ from litetern.soc.accelerator import IDENTITY, AcceleratorConfig
 from litetern.soc.tools import verilate
 from litetern.soc.virtual.pl.driver import RANGE_ERRORS
 from litetern.soc.zynq.pl import BUILD, PL
-from test_dma import copy_cores
+from dma_bench import copy_cores
 
 AXI4_BITS = {"len": 8, "size": 3, "lock": 1}  # The models speak AXI4: wider lengths, no WID.
 

@@ -8,7 +8,7 @@
 
 import pytest
 
-from test_dma import LIST, SOURCE, TARGET, Bench, bench, clean, draw_pieces
+from dma_bench import *
 
 # Writer -------------------------------------------------------------------------------------------
 

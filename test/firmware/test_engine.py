@@ -16,14 +16,12 @@ from dataclasses import replace
 from litetern.model.formats.config import GROUPS
 from litetern.model.formats.head import with_head
 from litetern.model.numerics.circuits import ATTENTION, AttentionParameters
-from litetern.model.numerics.exact import ExactModel
-from litetern.model.numerics.sampling import Sampler, SamplingSettings
+from litetern.model.numerics.sampling import SamplingSettings
 
-from firmware_builds import BUILDS, firmware_build
+from engine_text import TEXT, expect_tokens
 from firmware_engine import *
 from tiny_model import image_bytes, tiny_image, tiny_model
 
-TEXT   = [0, 17, 5, 99, 5, 42]
 SHAPES = {
     "gqa"        : {},
     "wide"       : {"hidden": 192, "ffn": 480, "heads": 3, "kv_heads": 3, "head_dim": 64, "vocab": 322},
@@ -33,45 +31,6 @@ SHAPES = {
     "odd vocab"  : {"vocab": 119, "layers": 1, "hidden": 40},
     "long rows"  : {"layers": 1, "hidden": 1024, "ffn": 2048, "heads": 8, "kv_heads": 4, "head_dim": 128},
 }
-
-
-@pytest.fixture(params=list(BUILDS), scope="module")
-def c(request):
-    build = firmware_build(request.param)
-    yield build
-    if request.param == "checker":
-        assert build.variable("lanes_subnormals") == 0
-
-
-@pytest.fixture(scope="module")
-def host():
-    return firmware_build("host C scalar")
-
-
-@pytest.fixture(scope="module")
-def tiny():
-    return tiny_image()
-
-
-def expect_tokens(engine, model, prompt, count, settings=SamplingSettings(), context=None, session=0):
-    """Generates and compares every token and logit with numpy; returns the events of sampled tokens."""
-    assert engine.generate(prompt, count, session, settings, ignore_eos=True) == OK
-    exact, sampler, text = ExactModel(model, context=context), Sampler(settings), list(prompt)
-    for token in prompt:
-        logits = exact.step([token])[0]
-    tokens = []
-    for event in engine.events():
-        assert event.kind in (PROMPT, TOKEN) and event.session == session
-        if event.kind == PROMPT:
-            continue
-        np.testing.assert_array_equal(event.logits.view(np.uint32), logits.view(np.uint32))
-        assert event.token == sampler.choose(logits, text)
-        tokens.append(event)
-        if len(tokens) < count:
-            logits = exact.step([event.token])[0]
-            text.append(event.token)
-    assert len(tokens) == count and tokens[-1].end == END_LENGTH
-    return tokens
 
 # Equal bits ---------------------------------------------------------------------------------------
 

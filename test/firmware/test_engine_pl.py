@@ -18,7 +18,7 @@ from litetern.model.numerics.sampling import SamplingSettings
 from firmware_engine import *
 from litetern.model.common.interface import Function
 from litetern.model.formats.engine import PL_STATUS
-from test_engine import TEXT, c, expect_tokens, host, tiny
+from engine_text import TEXT, expect_tokens
 from tiny_model import image_bytes, tiny_model
 
 # Failures of the PL -------------------------------------------------------------------------------

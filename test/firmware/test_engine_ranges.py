@@ -15,8 +15,13 @@ from litetern.host.link.protocol import LinkError
 from litetern.soc.accelerator import READS, WRITES
 from litetern.soc.virtual.board import VirtualBoard
 from litetern.soc.zynq.memory_map import IMAGE_BASE, RESULTS_BASE, RESULTS_BYTES
-from test_engine import TEXT, c, expect_tokens, host, tiny
-from test_virtual_board import GREEDY, PROMPT, image, path, reference, tokens_of
+from engine_text import TEXT, expect_tokens
+from tiny_board import GREEDY, PROMPT, image, reference, tokens_of, write_tiny
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return write_tiny(tmp_path_factory.mktemp("board"))
 
 # Engine -------------------------------------------------------------------------------------------
 

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from litetern.bench import head as bench, head_gateware
-from equal_bits import board_logits, first_difference, numpy_logits
-from firmware_builds import BUILDS, firmware_build
+from equal_bits import board_logits, first_difference
+from greedy import greedy
+from firmware_builds import firmware_build
 from firmware_engine import ERROR_PL, ERROR_SHORTLIST, OK, TOKEN, Engine
 from litetern.host.link.device import Device
 from litetern.model.formats.config import GROUPS
@@ -31,14 +32,6 @@ TEXT  = [3, 1, 4]
 HEADS = (("int8", None, None), ("ternary", 1, None), ("ternary", 3, None), ("hybrid", 1, 1), ("hybrid", 2, 9), ("hybrid", 3, 70))
 
 
-@pytest.fixture(params=list(BUILDS), scope="module")
-def c(request):
-    build = firmware_build(request.param)
-    yield build
-    if request.param == "checker":
-        assert build.variable("lanes_subnormals") == 0
-
-
 @pytest.fixture(scope="module")
 def model():
     return tiny_model(seed=8, vocab=258)
@@ -49,7 +42,7 @@ def expect_equal(build, model, count=4, **pl):
     engine = Engine(build, image_bytes(model), pl=pl)
     assert engine.error == OK and engine.generate(TEXT, count, ignore_eos=True) == OK
     logits = np.stack([event.logits for event in engine.events() if event.kind == TOKEN])
-    assert first_difference(numpy_logits(model, TEXT, count)[1], logits) is None
+    assert first_difference(greedy(model, TEXT, count)[1], logits) is None
 
 # Planes -------------------------------------------------------------------------------------------
 
@@ -193,7 +186,7 @@ def test_int8_bodies(ports, activation):
 @pytest.mark.parametrize("head, body", [(("hybrid", 2, 9), FORMAT_TERNARY), (("ternary", 2, None), FORMAT_INT8)])
 def test_board_equals_numpy(model, pl, head, body):
     model    = with_head(with_int8_body(model) if body == FORMAT_INT8 else model, *head)
-    expected = numpy_logits(model, TEXT, 3)[1]
+    expected = greedy(model, TEXT, 3)[1]
     assert first_difference(expected, board_logits(pl, image_bytes(model), TEXT, 3)) is None
 
 # Limits -------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from hypothesis import given, settings, strategies as st
 
 from litetern.model.numerics.sampling import CANDIDATES_MAX, PENALTY_WINDOW, Sampler, SamplingSettings, SplitMix64
 
-from firmware_builds import BUILDS, firmware_build
 from firmware_engine import settings_bytes
 
 STATE = 8 + 4 + 4*PENALTY_WINDOW + 4  # struct sampling_state.
@@ -26,14 +25,6 @@ SETTINGS = st.builds(SamplingSettings,
     repetition_penalty = st.one_of(st.just(1.0), st.sampled_from([0.125, 1.25, 10.0]), st.floats(0.125, 10, width=32)),
     seed               = st.integers(0, 2**64 - 1),
 )
-
-
-@pytest.fixture(params=list(BUILDS), scope="module")
-def c(request):
-    build = firmware_build(request.param)
-    yield build
-    if request.param == "checker":
-        assert build.variable("lanes_subnormals") == 0
 
 
 def logits_like(random, vocab):

@@ -19,7 +19,6 @@ import tempfile
 from dataclasses import dataclass
 
 import numpy as np
-from safetensors.numpy import save
 
 from tiny_checkpoint import write_checkpoint
 

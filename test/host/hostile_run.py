@@ -14,7 +14,6 @@
 import importlib
 import json
 import os
-import pathlib
 import resource
 import signal
 import subprocess

@@ -30,10 +30,10 @@ from litetern.host.link.device import Device
 from litetern.host.link.transport import SerialTransport
 from litetern.host.pack import pack
 from litetern.model.formats.image import read_image
-from litetern.model.numerics.exact import ExactModel
 from litetern.model.paths import ROOT
 from litetern.soc.tools import verilate
 from litetern.soc.virtual.board import VirtualBoard
+from greedy import greedy
 from tiny_checkpoint import write_checkpoint
 
 CHAT    = [sys.executable, str(ROOT/"host"/"chat.py")]
@@ -54,16 +54,8 @@ def image(tmp_path_factory):
 @pytest.fixture(scope="module")
 def expected(image):
     """Greedy tokens of the numpy definition."""
-    model  = read_image(image)
-    exact  = ExactModel(model)
-    tokens = [model.bos, *Vocabulary(model.tokenizer).encode(PROMPT)]
-    for token in tokens:
-        logits = exact.step([token])[0]
-    answer = []
-    while len(answer) < TOKENS:
-        answer.append(int(logits.argmax()))
-        logits = exact.step([answer[-1]])[0]
-    return answer
+    model = read_image(image)
+    return greedy(model, [model.bos, *Vocabulary(model.tokenizer).encode(PROMPT)], TOKENS)[0]
 
 
 def objects(out):

@@ -14,13 +14,14 @@ import pytest
 
 from safetensors.numpy import load_file
 
-from equal_bits import build_logits, first_difference, numpy_logits
+from equal_bits import build_logits, first_difference
 from golden_checkpoints import FORMATS, Golden, calibrated, divergence, relative_error
 from litetern.model.formats.image import read_image, write_image
 from litetern.model.importers import load_checkpoint
 from litetern.model.numerics.exact import ExactModel
 from litetern.model.numerics.reference import ReferenceModel
 from litetern.model.quality.rounding import round_to_ternary
+from greedy import greedy
 from tiny_checkpoint import write_checkpoint
 
 # Stated price of the exact path on these models, whose random weights leave nothing redundant.
@@ -85,7 +86,7 @@ def test_packs(golden, tmp_path):
     np.testing.assert_array_equal(one, other)
     # Odd vocabularies, padded widths, GQA, both activations: the firmware takes them all.
     prompt = golden.tokens[0, :5].tolist()
-    _, expected = numpy_logits(model, prompt, 3)
+    _, expected = greedy(model, prompt, 3)
     for build in ("host C scalar", "ARMv7 NEON"):
         assert first_difference(expected, build_logits(build, (tmp_path/"m.tern").read_bytes(), prompt, 3)) is None
 

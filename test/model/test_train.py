@@ -15,7 +15,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 import torch
@@ -24,7 +23,7 @@ from safetensors.torch import load_file
 
 from litetern.model import train
 from litetern.model.resident.price import table
-from litetern.model.resident.source import load, quantise_weights
+from litetern.model.resident.source import quantise_weights
 from litetern.model.training import train_export, train_text
 from litetern.model.training.muon import Muon32
 from litetern.model.training.network import Network, Shape, attend, quantize_rows, quantize_weight

@@ -18,7 +18,7 @@ from litetern.soc.accelerator import AcceleratorConfig
 from litetern.soc.virtual.pl.driver import Driver
 from litetern.soc.virtual.pl.verilated import OCM_BASE, OCM_BYTES, MemoryParameters, RtlPL
 from litetern.soc.zynq.pl import PL
-from test_dma import copy_cores
+from dma_bench import copy_cores
 
 BASE, SIZE = 0x0010_0000, 1 << 20
 LIST, SOURCE, TARGET = BASE, BASE + 0x1_0000, BASE + 0x2_0000

@@ -11,14 +11,11 @@
     RemoteClient ─► litex_server ─► socket ─► serial2socket ─► UARTBone ─► registers, LiteDRAM ◄─ lanes
 """
 
-import contextlib
-import fcntl
 import socket
 import subprocess
 import sys
 import time
 
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,31 +28,11 @@ from litetern.soc.litex.sim.remote import RemoteDriver, RemoteSoC, free_port
 from litetern.soc.litex.sim.simulator import Running
 from litetern.soc.virtual.pl.workload import Arena, Group, Head, interleave
 
+from sim_bench import SHAPE, alone, build, command
+
 FOLDER = ROOT/"build"/"sim-test-bare"
-SHAPE  = {"ports": 1, "row_weights_max": 1024, "head_dim_max": 32, "queries_max": 2, "rows_max": 512}
 CONFIG = AcceleratorConfig(clock_hz=1e6, **SHAPE)
 
-
-@contextlib.contextmanager
-def alone(folder):
-    """Two runs of the tests at once take turns with a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder/"lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def command(folder, *options):
-    """What users type for a simulator of `SHAPE` in a folder of its own."""
-    shape = [word for name, value in SHAPE.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    return [sys.executable, str(ROOT/"soc"/"sim.py"), "--no-ident-version", "--opt-level", "O1", "--output-dir", str(folder), *shape, *options]
-
-
-def build(folder, *options):
-    """Builds a simulator; returns the folder to run it in."""
-    done = subprocess.run(command(folder, "--build-only", *options), capture_output=True, text=True, timeout=1800)
-    assert done.returncode == 0, done.stderr
-    return folder/"gateware"
 
 # Registers and memory from Python -----------------------------------------------------------------
 

@@ -15,7 +15,6 @@ import subprocess
 import sys
 import zlib
 
-import numpy as np
 import pytest
 
 from litetern.host.conversation import Vocabulary
@@ -23,29 +22,18 @@ from litetern.host.link.device import Device
 from litetern.host.link.transport import SerialTransport
 from litetern.host.pack import pack
 from litetern.model.formats.image import read_image
-from litetern.model.numerics.exact import ExactModel
 from litetern.model.paths import ROOT
 from litetern.soc.litex.sim.remote import free_port
 from litetern.soc.litex.sim.session import load_image
 from litetern.soc.litex.sim.simulator import Running
-from test_sim import alone, build, command
+from greedy import greedy
+from sim_bench import alone, build, command
 from tiny_checkpoint import write_checkpoint
 
 FOLDER     = ROOT/"build"/"sim-test-cpu"
 SMALL      = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1}
 TIMEOUT    = 600
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
-
-
-def greedy(model, prompt, count):
-    """[(token, float32 logits [vocab])] behind a prompt."""
-    exact, result = ExactModel(model), []
-    for token in prompt:
-        logits = exact.step([token])[0]
-    for _ in range(count):
-        result.append((int(np.argmax(logits)), logits.astype("<f4")))
-        logits = exact.step([result[-1][0]])[0]
-    return result
 
 
 def tokens_printed(lines):
@@ -55,7 +43,7 @@ def tokens_printed(lines):
 
 
 def expected_lines(model, count):
-    return [(token, zlib.crc32(logits.tobytes())) for token, logits in greedy(model, [model.bos], count)]
+    return [(token, zlib.crc32(logits.tobytes())) for token, logits in zip(*greedy(model, [model.bos], count))]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -129,8 +117,8 @@ def test_logits_over_the_uart_equal_numpy(url, image):
     finally:
         device.close()
     expected = greedy(read_image(image), prompt, 2)
-    assert [event.token for event in events] == [token for token, _ in expected]
-    for event, (_, logits) in zip(events, expected):
+    assert [event.token for event in events] == expected[0]
+    for event, logits in zip(events, expected[1]):
         assert (event.logits == logits).all() and sum(event.pl_cycles.values())
 
 

@@ -6,7 +6,6 @@
 
 """The whole board: firmware's binary, link, engine, and gateware or C cores, against the numpy definition; and all that can go wrong on the way."""
 
-import functools
 import random
 import socket
 import threading
@@ -17,47 +16,20 @@ import pytest
 
 from litetern.host.link import device as devices
 from litetern.host.link.device import Device, Sampling, open_device
-from litetern.host.link.messages import GENERATE, TOKENS, VALUES
+from litetern.host.link.messages import GENERATE, TOKENS
 from litetern.host.link.protocol import LinkError
 from litetern.host.link.transport import SerialTransport, open_transport
-from litetern.model.numerics.exact import ExactModel
 from litetern.soc.virtual.board import BoardError, VirtualBoard
 from litetern.soc.virtual.ps.slcr import OCM_MAP
 from litetern.soc.virtual.serve import serve
 from litetern.soc.zynq.memory_map import RESULTS_BASE, RESULTS_BYTES
+from tiny_board import GREEDY, PROMPT, reference, tokens_of, write_tiny
 from tiny_model import tiny_image
-
-PROMPT = [2, 3, 5, 7]
-GREEDY = Sampling(ignore_eos=True)
-
-
-@functools.lru_cache(maxsize=None)
-def image():
-    """(bytes, QuantisedModel) of a model that takes a fraction of a second a token even where the emulated CPU does all of it."""
-    return tiny_image(5)
 
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    file = tmp_path_factory.mktemp("board")/"tiny.tern"
-    file.write_bytes(image()[0])
-    return file
-
-
-def reference(prompt, count):
-    """(tokens, logits [count, vocab]) of greedy generation by the numpy definition."""
-    exact, tokens, rows = ExactModel(image()[1]), [], []
-    for token in prompt:
-        logits = exact.step([token])[0]
-    for _ in range(count):
-        rows.append(np.array(logits, np.float32))
-        tokens.append(int(np.argmax(logits)))
-        logits = exact.step([tokens[-1]])[0]
-    return tokens, np.array(rows)
-
-
-def tokens_of(events):
-    return [event.token for event in events if event.kind == "token"]
+    return write_tiny(tmp_path_factory.mktemp("board"))
 
 # Bits ---------------------------------------------------------------------------------------------
 
