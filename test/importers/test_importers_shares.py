@@ -13,7 +13,8 @@ import pytest
 
 from safetensors.numpy import load_file, save_file
 
-from equal_bits import build_logits, first_difference, numpy_logits
+from equal_bits import build_logits, first_difference
+from greedy import greedy
 from firmware_builds import BUILDS
 from golden_checkpoints import Golden, calibrated, relative_error
 from litetern.model.formats.config import matrix_shapes
@@ -77,7 +78,7 @@ def test_rows_with_steps_on_the_board(tmp_path, build):
     one, other = (ExactModel(m).step(golden.tokens[:1, 0]) for m in (model, again))
     np.testing.assert_array_equal(one, other)
     prompt = golden.tokens[0, :5].tolist()
-    _, expected = numpy_logits(again, prompt, 3)
+    _, expected = greedy(again, prompt, 3)
     assert first_difference(expected, build_logits(build, (tmp_path/"m.tern").read_bytes(), prompt, 3)) is None
 
 
