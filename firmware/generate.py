@@ -19,8 +19,10 @@ from pathlib import Path
 
 from litetern.firmware.constants import numerics_header
 from litetern.host.link import messages
+from litetern.model.common.version import VERSION as RELEASE
 from litetern.model.formats import engine, image, stream
 from litetern.soc.accelerator import IDENTITY, VERSION
+from litetern.soc.boards import Board
 from litetern.soc.litex import memory_map as litex_memory
 from litetern.soc.zynq import memory_map as zynq
 from litetern.soc.zynq.pl import export_csrs, litex_include
@@ -124,6 +126,11 @@ def memory_header(place=zynq):
         f"#define {'PL_VERSION_MAJOR':<24} {VERSION[0]}u", *(line for struct in place.STRUCTS for line in _struct(struct)))
 
 
+def board_header():
+    """litetern/board.h: facts of boards, which all of them share so far, and the version."""
+    return _header("board", "", f'#define {"FIRMWARE_VERSION":<24} "{RELEASE}"', *(f"#define {name.upper():<24} {getattr(Board, name)}" for name in ("cache_line", "sessions_max")))
+
+
 def memory_script(place=zynq):
     """litetern/memory.ld: the same for the linker."""
     return "".join(f"{name} = {getattr(place, name):#x};\n" for name in place.CONSTANTS)
@@ -139,6 +146,7 @@ def generate(folder, litex=None):
     files  = {
         "litetern/engine.h"   : engine_header(),
         "litetern/formats.h"  : formats_header(),
+        "litetern/board.h"    : board_header(),
         "litetern/messages.h" : messages_header(),
         "litetern/memory.h"   : memory_header(place),
         "litetern/memory.ld"  : memory_script(place),

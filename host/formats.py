@@ -38,6 +38,7 @@ from litetern.model.numerics.quantised import quantise_checkpoint
 from litetern.model.numerics.reference import ReferenceModel
 from litetern.model.paths import ROOT
 from litetern.model.quality.rounding import round_to_ternary
+from litetern.soc.boards import find_board
 from litetern.soc.virtual.board import VirtualBoard
 
 GOLDEN = ROOT/"test"/"importers"/"golden"
@@ -97,7 +98,7 @@ FORMATS = (
 def estimate(format):
     """(largest context, tokens/s at the wall, None) of the checkpoint that a format stands for; (0, None, why) where it does not fit."""
     try:
-        check_fits(format.shape, format.weights, format.checkpoint)
+        check_fits(format.shape, format.weights, format.checkpoint, find_board(plan.BOARD).image_bytes)
     except ValueError as error:
         return 0, None, str(error)
     figures = plan.report(plan.outline(format.shape, format.weights))

@@ -43,6 +43,7 @@ from litetern.model.quality.likelihood import perplexity_heads
 from litetern.model.quality.rounding import round_to_ternary
 from litetern.model.tokenizer.text import read_records, token_stream
 from litetern.model.tokenizer.tokenizer import load_tokenizer
+from litetern.soc.boards import BOARDS, find_board
 
 CACHE = BUILD/"models"
 
@@ -65,15 +66,6 @@ def _check_output(output, path, *texts):
         # The same file by whatever name: another spelling, a symbolic or a hard link.
         if output.exists() and file.exists() and output.samefile(file):
             raise ValueError(f"{output}: is read as {file}, so the image must go to another file")
-
-
-def _kv_steps(folder, checkpoint, text, progress):
-    """(k_steps, v_steps, where they come from): of a text that was given, of the checkpoint's owner, of our default text."""
-    stored = pathlib.Path(folder)/calibrate.FILE
-    if text is None and stored.exists():
-        return *calibrate.read_steps(stored, checkpoint.config), str(stored)
-    show = lambda done, total: progress.show("calibrating the KV cache", done, total)
-    return *calibrate.kv_steps(checkpoint, text and read_records(text), progress=show), str(text or "default text")
 
 
 def _perplexities(path, model, tokens, heads, progress):
@@ -112,7 +104,7 @@ def _quality(path, checkpoint, model, text, calibration, result, force, progress
 
 
 def pack(path, output, context=None, calibration=None, progress=None, head="int8", planes=None, shortlist=None, ternary=False, text=None,
-    force=False):
+    force=False, board=plan.BOARD, sessions=1):
     """Packs the checkpoint at `path` into the file `output`; returns the report (see `litetern.host.plan`). Raises ValueError.
 
     context     : positions, at most the checkpoint's own (the default).
@@ -120,29 +112,32 @@ def pack(path, output, context=None, calibration=None, progress=None, head="int8
     head, planes, shortlist : see `litetern.model.formats.head.with_head`.
     ternary     : round a float checkpoint, which else keeps 8 bits a weight, to ternary weights.
     text        : text file on which the floats, the image and the heads are compared.
+    board       : whose memory must hold it with the KV caches of `sessions` sessions (`litetern.host.plan.check`).
     force       : pack what the exact path ruins, too (rounding floats to ternary, which states its own price, is never refused).
     """
     progress = progress or Progress()
     output   = pathlib.Path(output)
+    board    = find_board(board)
     _check_output(output, path, calibration, text)
     try:
         progress.show("reading the checkpoint")
         read       = lambda done, total: progress.show("reading the checkpoint", done, total)
-        checkpoint = load_checkpoint(path, read)
+        checkpoint = load_checkpoint(path, read, limit=board.image_bytes)
         if ternary:
             checkpoint = round_to_ternary(checkpoint)
         if context is not None:
             checkpoint.config = checkpoint.config.with_context(context, checkpoint.name)
         outline = plan.outline(dataclasses.asdict(checkpoint.config), checkpoint.weights, *head_shape(checkpoint.config, head, planes, shortlist),
             name=checkpoint.name, tokenizer=checkpoint.tokenizer)
-        plan.check(plan.report(outline), context)  # Before calibration, which takes time, and the angles, which take memory.
-        k_steps, v_steps, source = _kv_steps(path, checkpoint, calibration, progress)
+        plan.check(plan.report(outline, board, sessions), context)  # Before calibration, which takes time, and the angles, which take memory.
+        show = lambda done, total: progress.show("calibrating the KV cache", done, total)
+        k_steps, v_steps, source = calibrate.steps_of(path, checkpoint, calibration, show)
         progress.show("quantising")
         model          = with_head(quantise_checkpoint(checkpoint, k_steps, v_steps), head, planes, shortlist)
         check_model(model)
         model.metadata = json.dumps({"calibration": pathlib.Path(source).name, "notes": checkpoint.notes,
             "chat_template": checkpoint.chat_template}).encode()
-        result = plan.report(model) | {"notes": checkpoint.notes}
+        result = plan.report(model, board, sessions) | {"notes": checkpoint.notes}
         plan.check(result, context)
         _quality(path, checkpoint, model, text, calibration, result, force or ternary, progress)
         progress.show("writing")
@@ -190,6 +185,8 @@ def main():
     p.add_argument("--shortlist",         type=int,        help="Rows that a hybrid head scores exactly (1/128 of the vocabulary, up to 256).")
     p.add_argument("--ternary",           action="store_true", help="Round float weights to ternary ones; the price is stated.")
     p.add_argument("--context",           type=int,        help="Positions (default: as many as the checkpoint was trained for).")
+    p.add_argument("--board",             default=plan.BOARD, choices=BOARDS, help=f"Board whose memory must hold it ({plan.BOARD}).")
+    p.add_argument("--sessions",          type=int, default=1, help="Conversations at once, each with a KV cache of its own (1).")
     p.add_argument("--calibration",                        help="Text file that fixes the steps of the KV cache; not the text that "
                                                                 "the model is judged by (default: the checkpoint's own, or a built-in text).")
     p.add_argument("--text",                               help=f"Text file on which the checkpoint's own floats, the image "
@@ -205,11 +202,11 @@ def main():
         p.error("the checkpoint and -o/--output are needed, for example: python host/pack.py model/zoo/stories -o stories.tern")
     try:
         result = pack(args.checkpoint, args.output, args.context, args.calibration, None, args.head, args.planes, args.shortlist, args.ternary,
-            args.text, args.force)
+            args.text, args.force, args.board, args.sessions)
     except ValueError as error:
         if isinstance(error.__cause__, TooLarge):  # Refused before its tensors were read.
             with contextlib.suppress(ValueError):  # A shape that no image has, besides: the line says enough.
-                figures = plan.report(plan.outline(error.__cause__.shape, error.__cause__.weights))
+                figures = plan.report(plan.outline(error.__cause__.shape, error.__cause__.weights), args.board)
                 print("\n".join(plan.memory_lines(figures, plan.CONTEXT_MIN)), file=sys.stderr)
         elif isinstance(error, plan.DoesNotFit):
             print("\n".join(error.lines), file=sys.stderr)

@@ -10,30 +10,39 @@ import numpy as np
 
 from litetern.host import console
 from litetern.model.formats.head import HEADS, head_bytes
-from litetern.model.formats.image import IMAGE_LIMIT, image_parts
-from litetern.model.formats.stream import BEAT_BYTES, FORMAT_INT8, FORMAT_TERNARY, ROWS_MAX, row_beats
+from litetern.model.formats.image import image_parts
+from litetern.model.formats.stream import BEAT_BYTES, FORMAT_INT8, FORMAT_TERNARY, row_beats
 from litetern.model.importers.assemble import model_config
 from litetern.model.numerics.quantised import Group, Layer, QuantisedModel, TernaryHead
 from litetern.model.perplexity import head_name
-from litetern.soc.zynq import memory_map as zynq
+from litetern.soc.boards import find_board
 
+BOARD       = "pynqz1"  # Unless another is named.
 BUFFERS     = 8 << 20  # Bytes: more than the engine's buffers take beside weights and KV cache.
 CONTEXT_MIN = 16       # Positions: a board that holds fewer is of no use.
 
 # Figures ------------------------------------------------------------------------------------------
 
 
-def report(model):
-    """What a model takes: a dict of the figures that the packer prints."""
+def report(model, board=BOARD, sessions=1):
+    """What a model takes on a board (name, or Board): a dict of the figures that the packer prints.
+
+    sessions : that share the memory for KV caches. ValueError for more than the board has.
+    """
+    board    = find_board(board)
+    if not 1 <= sessions <= board.sessions_max:
+        raise ValueError(f"sessions {sessions}: must lie in 1 … {board.sessions_max}, which the firmware of the {board.title} holds")
     config   = model.config
     head     = (model.ternary.planes, model.ternary.shortlist) if model.ternary else (0, 0)
     position = 2*config.layers*config.kv_width
     parts    = image_parts(config, model.body_format, *head, len(model.tokenizer), len(model.metadata), model.row_steps)
     image    = sum(parts.values())
-    # The firmware takes the larger of two rooms for KV caches: behind the image, or below it.
-    room     = max(IMAGE_LIMIT - image, zynq.HANDOVER_BASE - zynq.ARENA_BASE) - BUFFERS if image <= IMAGE_LIMIT else 0
+    room     = max(0, board.model_bytes - image - BUFFERS)
+    at_wall  = lambda count: milliseconds(count, board)
     weights  = config.layers*sum(rows*row_beats(columns, model.body_format)*BEAT_BYTES for rows, columns in config.groups.values())
     return {
+        "board"             : board.name,
+        "sessions"          : sessions,
         "name"              : model.name,
         "layers"            : config.layers,
         "hidden"            : config.hidden,
@@ -44,14 +53,14 @@ def report(model):
         "vocab"             : config.vocab,
         "tied"              : config.tied,
         "context"           : config.context,
-        "context_max"       : max(0, min(config.context, ROWS_MAX, room//position)),
+        "context_max"       : min(config.context, board.rows_max, room//(sessions*position)),
         "body"              : "int8" if model.body_format == FORMAT_INT8 else "ternary",
         "weights"           : config.layers*sum(rows*columns for rows, columns in config.groups.values()),
         "weight_bytes"      : weights,
         "head"              : head_name(model),
         "head_bytes"        : model.head_bytes,
-        "ms_at_wall"        : milliseconds(weights + model.head_bytes),
-        "head_choices"      : [{"head": kind, "bytes": size, "ms_at_wall": milliseconds(weights + size)}
+        "ms_at_wall"        : at_wall(weights + model.head_bytes),
+        "head_choices"      : [{"head": kind, "bytes": size, "ms_at_wall": at_wall(weights + size)}
             for kind in HEADS for size in [head_bytes(config.vocab, config.hidden, kind)]],
         "kv_position_bytes" : position,
         "image_parts"       : parts,
@@ -60,9 +69,9 @@ def report(model):
     }
 
 
-def milliseconds(count):
-    """Time in which the memory gives so many bytes: no token is faster."""
-    return 1e3*count/zynq.DDR_BYTES_PER_SECOND
+def milliseconds(count, board):
+    """Time in which a board's memory gives so many bytes: no token is faster."""
+    return 1e3*count/board.ddr_bytes_per_second
 
 # Outline ------------------------------------------------------------------------------------------
 
@@ -97,21 +106,27 @@ class DoesNotFit(ValueError):
 
 
 def check(figures, context=None):
-    """Raises DoesNotFit where the board cannot hold the image and `context` positions (a few, where None)."""
-    size, name = console.bytes_text, figures["name"]
-    needed = context or min(CONTEXT_MIN, figures["context"])
-    if figures["image_bytes"] > IMAGE_LIMIT:
+    """Raises DoesNotFit where the board of a report cannot hold the image and `context` positions of each session.
+
+    Where None, a few do for a single session, and each of several must get what the firmware gives it: all that the core takes.
+    """
+    size, board = console.bytes_text, find_board(figures["board"])
+    name, image, sessions = figures["name"], figures["image_bytes"], figures["sessions"]
+    needed = context or min(figures["context"], CONTEXT_MIN if sessions == 1 else board.rows_max)
+    refuse = lambda text: DoesNotFit(text, memory_lines(figures, needed))
+    if image > board.image_bytes:
         angles = 4*figures["context"]*figures["head_dim"]
         hint   = f"; angles of {figures['context']:,} positions take {size(angles)} of that, --context takes fewer" \
-            if figures["image_bytes"] - angles <= IMAGE_LIMIT - 4*ROWS_MAX*figures["head_dim"] else ""
-        raise DoesNotFit(f"{name} does not fit: image {size(figures['image_bytes'])}; the board has room for {size(IMAGE_LIMIT)}{hint}",
-            memory_lines(figures, needed))
-    if needed > ROWS_MAX:
-        raise DoesNotFit(f"{name}, context {needed}: the attention core takes {ROWS_MAX} positions", memory_lines(figures, needed))
+            if image - angles <= board.image_bytes - 4*board.rows_max*figures["head_dim"] else ""
+        raise refuse(f"{name} does not fit: image {size(image)}; the {board.title} has room for {size(board.image_bytes)}{hint}")
+    if needed > board.rows_max:
+        raise refuse(f"{name}, context {needed}: the attention core takes {board.rows_max} positions")
     if figures["context_max"] < needed:
-        raise DoesNotFit(f"{name} does not fit: image {size(figures['image_bytes'])}, KV cache "
-            f"{size(needed*figures['kv_position_bytes'])} for {needed} positions; the largest context is {figures['context_max']}",
-            memory_lines(figures, needed))
+        times = f"{sessions} sessions of " if sessions > 1 else ""
+        cache = sessions*needed*figures["kv_position_bytes"]
+        raise refuse(f"{name} does not fit: image {size(image)}, KV cache {size(cache)} for "
+            f"{times}{needed} positions, buffers {size(BUFFERS)}: together "
+            f"{size(image + cache + BUFFERS)}; the {board.title} has {size(board.model_bytes)}; the largest context is {figures['context_max']}")
 
 
 def _row(name, value, text=""):
@@ -119,23 +134,23 @@ def _row(name, value, text=""):
 
 
 def memory_lines(r, context):
-    """The plan of the board's memory for people, with a KV cache of `context` positions."""
-    parts  = r["image_parts"]
-    behind = IMAGE_LIMIT - r["image_bytes"]
-    below  = zynq.HANDOVER_BASE - zynq.ARENA_BASE
-    cache  = context*r["kv_position_bytes"]
+    """The plan of the board's memory for people, with a KV cache of `context` positions for each session."""
+    parts, board = r["image_parts"], find_board(r["board"])
+    cache  = r["sessions"]*context*r["kv_position_bytes"]
+    times  = f"{r['sessions']} x " if r["sessions"] > 1 else ""
+    taken  = r["image_bytes"] + cache + BUFFERS
     return [
-        f"memory of the board ({zynq.DDR_BYTES >> 20} MiB)",
+        f"memory of the {board.title} ({board.ddr_bytes >> 20} MiB)",
         _row(f"{r['body']} weights",    parts["weights"], f"{r['layers']} layers"),
         _row("int8 embedding",          parts["embedding"], "also the rows of the int8 head" if r["tied"] else ""),
         *([_row("head", parts["head"], r["head"])] if parts["head"] else []),
         _row("norms, steps, angles",    parts["tables"]),
         _row("tokenizer, template",     parts["texts"]),
-        _row("image",                   r["image_bytes"], f"of {console.bytes_text(IMAGE_LIMIT)}"),
-        _row("KV cache",                cache, f"{context:,} of {r['context']:,} positions; room for "
-            f"{max(0, r['kv_room_bytes']//r['kv_position_bytes']):,}, the attention core takes {ROWS_MAX:,}"),
+        _row("image",                   r["image_bytes"], f"of {console.bytes_text(board.image_bytes)}"),
+        _row("KV cache",                cache, f"{times}{context:,} of {r['context']:,} positions; room for "
+            f"{r['kv_room_bytes']//(r['sessions']*r['kv_position_bytes']):,}, the attention core takes {board.rows_max:,}"),
         _row("buffers",                 BUFFERS, "at most"),
-        _row("room for both",           max(0, behind, below), "behind the image" if behind >= below else "below the image"),
+        _row("together",                taken, f"of {console.bytes_text(board.model_bytes)}"),
     ]
 
 # Report -------------------------------------------------------------------------------------------
@@ -144,7 +159,8 @@ def memory_lines(r, context):
 def lines(r):
     """Lines of the report for people."""
     context = r["context_max"]
-    at_wall = lambda count: f"{milliseconds(count):.3g} ms"
+    board   = find_board(r["board"])
+    at_wall = lambda count: f"{milliseconds(count, board):.3g} ms"
     weights = r["weight_bytes"] + r["head_bytes"]
     cache   = context*r["kv_position_bytes"]
     values  = any("perplexity" in choice for choice in r["head_choices"])
@@ -154,7 +170,7 @@ def lines(r):
         "",
         "read for each token",
         _row(f"{r['body']} weights", r["weight_bytes"], f"{r['weights']:,} of {8*r['weight_bytes']/r['weights']:.3f} bits"),
-        _row(r["head"], r["head_bytes"], f"with the weights {at_wall(weights)} at the memory wall of {zynq.DDR_BYTES_PER_SECOND/1e9} GB/s"),
+        _row(r["head"], r["head_bytes"], f"with the weights {at_wall(weights)} at the memory wall of {board.ddr_bytes_per_second/1e9} GB/s"),
         _row("KV cache", cache, f"at position {context:,}; {at_wall(weights + cache)} with the weights"),
         "",
         f"heads (--head){'':24}bytes   ms per token{'   perplexity' if values else ''}",

@@ -69,6 +69,14 @@ def kv_steps(checkpoint, text=None, margin=1.0, length=256, tokens_max=16384, pr
 # Files --------------------------------------------------------------------------------------------
 
 
+def steps_of(path, checkpoint, text=None, progress=None):
+    """(k_steps, v_steps, where they come from) of the checkpoint at `path`: of a text file that is given, of its owner, of our default text."""
+    stored = pathlib.Path(path)/FILE
+    if text is None and stored.exists():
+        return *read_steps(stored, checkpoint.config), str(stored)
+    return *kv_steps(checkpoint, text and read_records(text), progress=progress), str(text or "default text")
+
+
 def write_steps(path, k_steps, v_steps, source):
     """Writes calibration.json beside a checkpoint."""
     pathlib.Path(path).write_text(json.dumps({"source": source, "k_steps": k_steps.tolist(), "v_steps": v_steps.tolist()}, indent=1) + "\n")

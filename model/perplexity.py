@@ -58,8 +58,7 @@ def load_text(checkpoint, text, tokens_max=None, where="checkpoint"):
 
 def calibrated(checkpoint, path):
     """QuantisedModel of the checkpoint at `path`, with the steps that its owner measured or those of the built-in text."""
-    stored = pathlib.Path(path)/calibrate.FILE
-    return quantise_checkpoint(checkpoint, *(calibrate.read_steps(stored, checkpoint.config) if stored.exists() else calibrate.kv_steps(checkpoint)))
+    return quantise_checkpoint(checkpoint, *calibrate.steps_of(path, checkpoint)[:2])
 
 
 def own_floats(path, tokens, length, *arguments, **options):

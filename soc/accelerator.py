@@ -29,8 +29,9 @@ from litetern.cores.matmul import core as matmul
 from litetern.cores.matmul.core import Matmul
 from litetern.cores.probe import Probe
 from litetern.model.formats.engine import CORE
-from litetern.model.formats.stream import FORMAT_INT8, FORMAT_TERNARY, HEAD_DIM_MAX, ROW_WEIGHTS_MAX, ROWS_MAX, TOPK_MAX
+from litetern.model.formats.stream import FORMAT_INT8, FORMAT_TERNARY, HEAD_DIM_MAX, ROW_WEIGHTS_MAX, TOPK_MAX, BEAT_BYTES
 from litetern.model.numerics.circuits import ATTENTION, AttentionParameters
+from litetern.soc.boards import Board
 
 # Constants ----------------------------------------------------------------------------------------
 
@@ -59,7 +60,7 @@ class AcceleratorConfig:
     topk_max        : int   = _option(0,                    "Longest shortlist (images with a hybrid head need 256; 0: no top-K).")
     head_dim_max    : int   = _option(HEAD_DIM_MAX,         "Largest head dimension, a multiple of 8 up to 128.")
     queries_max     : int   = _option(1,                    "Query vectors that share a pass over keys and values.")
-    rows_max        : int   = _option(ROWS_MAX,             "Longest context (512, 1024, 2048 or 4096).")
+    rows_max        : int   = _option(Board.rows_max,       "Longest context (512, 1024, 2048 or 4096).")
     attention       : AttentionParameters = _option(ATTENTION, "Resolution of the softmax: score bits, steps per nat, exp bits, mantissa bits; none: no attention core.")
     clock_hz        : float = _option(125e6,                "System clock.")
     timeout         : int   = _option(2**16,                "Cycles after which a silent memory is given up.")
@@ -176,7 +177,7 @@ class Lane(LiteXModule):
 
         # Path -------------------------------------------------------------------------------------
 
-        self.reader = DMAReader(port, reads,  timeout=timeout)
+        self.reader = DMAReader(port, reads,  timeout=timeout, line_beats=Board.cache_line//BEAT_BYTES)
         self.writer = DMAWriter(port, writes, timeout=timeout)
         select      = Signal(2)
         flush       = Signal(reset=1)  # Nothing runs: cores in reset, what still comes is dropped.

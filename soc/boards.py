@@ -4,7 +4,7 @@
 # Copyright (c) 2026 LiteTern developers
 # SPDX-License-Identifier: BSD-2-Clause
 
-"""What the generator must know of a board: capacity of its chip, memory ports, clock, the memory's wall."""
+"""What must be known of a board: capacity of its chip, memory ports, clock, the memory's wall, what fits into its memory."""
 
 from dataclasses import dataclass
 
@@ -20,8 +20,12 @@ class Board:
     ports                  : memory ports of the lanes, in their order.
     clock_hz               : clock of the PL.
     ddr_bytes              : memory.
-    image_bytes            : room for a packed model in it.
+    image_bytes            : longest image (what the loader can leave in the memory).
+    model_bytes            : room for image, KV caches and buffers together: all that firmware and hand-over leave.
     ddr_bytes_per_second   : what all ports together were measured to read: the wall.
+    rows_max               : positions that its attention core takes, unless another is asked for.
+    cache_line             : bytes; granule of ownership between CPU and PL.
+    sessions_max           : conversations that the firmware holds at once.
     """
     name                 : str
     title                : str
@@ -34,7 +38,11 @@ class Board:
     clock_hz             : float
     ddr_bytes            : int
     image_bytes          : int
+    model_bytes          : int
     ddr_bytes_per_second : float
+    rows_max             : int = 2048
+    cache_line           : int = 32  # Cortex-A9 and VexRiscv.
+    sessions_max         : int = 4
 
 
 BOARDS = {board.name: board for board in (
@@ -49,7 +57,8 @@ BOARDS = {board.name: board for board in (
         ports                = ("HP0", "HP2"),  # HP0 and HP1 share a port of the DDR controller, HP2 and HP3 the other.
         clock_hz             = 125e6,
         ddr_bytes            = zynq.DDR_BYTES,
-        image_bytes          = zynq.DDR_END - zynq.IMAGE_BASE,
+        image_bytes          = zynq.IMAGE_LIMIT,
+        model_bytes          = zynq.MODEL_BYTES,
         ddr_bytes_per_second = zynq.DDR_BYTES_PER_SECOND,
     ),
 )}

@@ -113,6 +113,23 @@ def test_every_file_names_its_licence():
     without = [str(path.relative_to(ROOT)) for path in PYTHON if "SPDX-License-Identifier: BSD-2-Clause" not in path.read_text()[:400]]
     assert len(PYTHON) > 20 and without == []
 
+FACTS = {  # Texts of which a single file of ours may have the definition.
+    r'^VERSION = "[\d.]+"$|FIRMWARE_VERSION +"|version += "[\d.]+"' : "model/common/version.py",
+    r"0xDF0D"                                     : "soc/zynq/memory_map.py",
+    r"^MULTIPLIER_BITS +="                        : "model/resident/matrix.py",
+    r"define \w*(SESSIONS_MAX|CACHE_LINE|ENGINE_LINE) |^LINE_BEATS" : None,  # Generated of soc/boards.py.
+    r"calibrate\.FILE|/FILE$"                     : "model/calibrate.py",
+    r"\bIMAGE_LIMIT += "                          : "soc/zynq/memory_map.py",
+}
+
+
+@pytest.mark.parametrize("pattern", FACTS)
+def test_facts_are_said_once(pattern):
+    files = [path for name in TRACKED if name.split("/")[0] in (*ROOMS, "setup.py") and (path := ROOT/name).suffix in (".py", ".c", ".h", ".cpp", ".S")
+        and path.exists()]
+    where = [path.relative_to(ROOT).as_posix() for path in files if re.search(pattern, path.read_text(), re.M)]
+    assert where == ([FACTS[pattern]] if FACTS[pattern] else [])
+
 # Scripts ------------------------------------------------------------------------------------------
 
 

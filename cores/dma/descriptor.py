@@ -19,7 +19,6 @@ from litetern.model.formats.stream import DESCRIPTOR
 
 LENGTH_BITS = DESCRIPTOR["length"].width
 BLOCKS_BITS = LENGTH_BITS - OFFSET_BITS + 1  # Blocks that a piece has after its first one.
-LINE_BEATS  = 4                              # A cache line of the Cortex-A9.
 
 
 def burst_layout():
@@ -46,7 +45,7 @@ def piece_layout():
 class DescriptorFetch(LiteXModule):
     """Reads a list of descriptors ahead of need, one cache line at a time.
 
-    A line (4 descriptors) is asked for as soon as it fits into the FIFO, and only when the line before it has arrived and did not end
+    A line (4 descriptors with a Cortex-A9) is asked for as soon as it fits into the FIFO, and only when the line before it has arrived and did not end
     the list: nothing beyond the cache line of the last descriptor is ever read, so software has no more to clean than the list itself.
 
     Lines and pieces are checked against `ranges`: a line outside is not asked for, a piece outside is marked. Addresses wait a cycle
@@ -56,12 +55,13 @@ class DescriptorFetch(LiteXModule):
 
     Parameters
     ----------
-    ranges : Records of `range_layout()`.
-    depth  : descriptors that are kept ahead, a power of two, at least 2 lines.
+    ranges     : Records of `range_layout()`.
+    line_beats : of a cache line of the CPU, a power of two.
+    depth      : descriptors that are kept ahead, a power of two, at least 2 lines.
     """
-    def __init__(self, ranges, depth=16):
-        if depth < 2*LINE_BEATS or depth & (depth - 1):
-            raise ValueError(f"descriptor FIFO of {depth}: must be a power of two, at least {2*LINE_BEATS}")
+    def __init__(self, ranges, line_beats, depth=16):
+        if depth < 2*line_beats or depth & (depth - 1):
+            raise ValueError(f"descriptor FIFO of {depth}: must be a power of two, at least {2*line_beats}")
         self.load    = Signal()              # Level: the next list is at `address`, which no longer changes in the last cycle.
         self.start   = Signal()              # One cycle, later than that and the last one of `stop`: read it.
         self.stop    = Signal()              # Level: forget the list.
@@ -78,7 +78,7 @@ class DescriptorFetch(LiteXModule):
         waiting = Signal()  # A line is on its way.
         room    = Signal()  # It fits, as far as is known a cycle late: one beat more may have come.
         pointer = Signal(ADDRESS_BITS)
-        line    = log2_int(LINE_BEATS)
+        line    = log2_int(line_beats)
         allowed = Signal()  # It may be read. Two cycles old: `pointer` changes before a line is waited for, and before the start.
         self.fifo       = fifo = ResetInserter()(stream.SyncFIFO([("data", 64)], depth))
         self.line_check = line_check = RangeCheck(ranges)
@@ -88,10 +88,10 @@ class DescriptorFetch(LiteXModule):
             request.valid.eq(active & ~waiting & room & allowed),
             self.outside.eq(active & ~waiting & ~allowed),
             request.address.eq(pointer),
-            request.len.eq(LINE_BEATS - 1 - pointer[:line]),
+            request.len.eq(line_beats - 1 - pointer[:line]),
         ]
         self.sync += [
-            room.eq(fifo.level < depth - LINE_BEATS),
+            room.eq(fifo.level < depth - line_beats),
             allowed.eq(line_check.inside),
             If(request.valid & request.ready,
                 waiting.eq(1),

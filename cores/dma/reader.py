@@ -49,10 +49,11 @@ class DMAReader(LiteXModule):
     ----------
     axi         : AXIInterface (axi3, 64-bit); AR and R are driven.
     ranges      : Records of `range_layout()`: what may be read.
+    line_beats  : of a cache line of the CPU, which writes the list.
     outstanding : bursts that may be on their way; an HP port takes 8 itself, the next ones wait at its door.
     timeout     : cycles without an answer after which the memory is given up.
     """
-    def __init__(self, axi, ranges, outstanding=16, timeout=2**16):
+    def __init__(self, axi, ranges, line_beats, outstanding=16, timeout=2**16):
         if axi.version != "axi3" or axi.data_width != 8*BEAT_BYTES:
             raise ValueError(f"reader on {axi.version} of {axi.data_width} bits: must be axi3 of {8*BEAT_BYTES} bits")
         if outstanding < 8:
@@ -73,7 +74,7 @@ class DMAReader(LiteXModule):
 
         # Descriptors ------------------------------------------------------------------------------
 
-        self.fetch = fetch = DescriptorFetch(ranges)
+        self.fetch = fetch = DescriptorFetch(ranges, line_beats)
         self.comb += [
             fetch.load.eq(self.load),
             fetch.start.eq(self.start),

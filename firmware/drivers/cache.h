@@ -19,7 +19,7 @@
 
 #include <stddef.h>
 
-#define CACHE_LINE 32
+#include "litetern/board.h"
 
 /* L2 on, empty. Called once, by mmu_enable(). */
 void cache_enable_l2(void);

@@ -54,7 +54,7 @@ uint32_t engine_init(struct engine *engine, const void *image, size_t image_byte
     memset(engine, 0, sizeof(*engine));
     engine->pl = *pl;
     engine_allow(engine);
-    if (sessions == 0 || sessions > ENGINE_SESSIONS_MAX)
+    if (sessions == 0 || sessions > SESSIONS_MAX)
         return ENGINE_ERROR_SESSION;
     if (!reachable(pl, image, image_bytes) || !reachable(pl, arena, arena_bytes) ||
         (pl->results_bytes && !reachable(pl, (const void *)pl->results, pl->results_bytes)))

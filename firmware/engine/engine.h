@@ -21,13 +21,12 @@
 #include <stdint.h>
 
 #include "image.h"
+#include "litetern/board.h"
 #include "litetern/engine.h"  /* Enums and structs: model/formats/engine.py. */
 #include "sampling.h"
 #include "softmax.h"
 
-#define ENGINE_SESSIONS_MAX  8
 #define ENGINE_PORTS_MAX     2
-#define ENGINE_LINE          32    /* Bytes of a cache line of the A9: granule of ownership between CPU and DMA. */
 #define ENGINE_ALIGNMENT     128   /* Bytes: buffers start a full burst; image and arena must, too. */
 
 /* One clear line for people. */

@@ -272,7 +272,7 @@ size_t engine_arena_bytes(const void *image, uint32_t sessions, uint32_t context
     struct engine engine;
     uint64_t bytes;
 
-    if (!usable(pl) || sessions == 0 || sessions > ENGINE_SESSIONS_MAX || context > IMAGE_CONTEXT_MAX)
+    if (!usable(pl) || sessions == 0 || sessions > SESSIONS_MAX || context > IMAGE_CONTEXT_MAX)
         return 0;
     engine.pl     = *pl;
     engine.header = image;

@@ -20,7 +20,7 @@
 #define ENGINE_CHUNK_ROWS 32
 
 /* Rows of one cache line of int32 results. */
-#define ENGINE_LINE_ROWS  (ENGINE_LINE/4)
+#define ENGINE_LINE_ROWS  (CACHE_LINE/4)
 
 /* In the order of enum engine_part, which has the attention besides. */
 enum engine_group_kind { GROUP_QKV, GROUP_O, GROUP_GATE_UP, GROUP_DOWN, GROUP_HEAD, GROUPS };
@@ -87,7 +87,7 @@ struct engine {
     uint64_t  read_bytes, written_bytes;   /* Of the arena: what the DMA reads, and behind it what it writes. */
     uint32_t sessions, context, capacity;  /* capacity: context in whole bursts. */
     uint32_t q_width, kv_width, group;     /* group: query heads per KV head. */
-    struct engine_session session[ENGINE_SESSIONS_MAX];
+    struct engine_session session[SESSIONS_MAX];
 
     /* Built once. */
     struct engine_group groups[GROUPS];

@@ -45,7 +45,7 @@ void service_stop_all(struct service *service, uint32_t why)
 /* Nothing of the host before reaches the next one: texts, prompts, answers that are due, an upload's beginning. */
 static void forget_host(struct service *service)
 {
-    for (uint32_t i = 0; i < SERVICE_SESSIONS_MAX; i++) {
+    for (uint32_t i = 0; i < SESSIONS_MAX; i++) {
         struct service_session *session = &service->sessions[i];
         session->count = session->broken = session->request = session->flags = session->stops = session->resets = 0;
     }
@@ -78,7 +78,7 @@ static void take_tokens(struct service *service, const struct message_tokens *me
 {
     struct service_session *session;
 
-    if (message->session >= SERVICE_SESSIONS_MAX)
+    if (message->session >= SESSIONS_MAX)
         return;
     session = &service->sessions[message->session];
     if (message->offset == 0)
@@ -102,11 +102,11 @@ static const char *begin(struct service *service, const struct message_generate 
         .ignore_eos         = message->ignore_eos,
         .seed               = (uint64_t)message->seed_high << 32 | message->seed_low,
     };
-    struct service_session *session = &service->sessions[message->session % SERVICE_SESSIONS_MAX];
+    struct service_session *session = &service->sessions[message->session % SESSIONS_MAX];
     uint32_t error, count, broken;
 
     *code = LINK_ERROR_ENGINE;
-    if (message->session >= SERVICE_SESSIONS_MAX)
+    if (message->session >= SESSIONS_MAX)
         return engine_error_text(ENGINE_ERROR_SESSION);
     count  = session->count;
     broken = session->broken;

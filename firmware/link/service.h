@@ -14,16 +14,15 @@
 #include "image.h"
 #include "link.h"
 
-#define SERVICE_SESSIONS_MAX 4
 #define SERVICE_PROMPT_MAX   4096  /* Tokens. */
 
 /* Where things lie, and who computes. */
 struct service_config {
-    uint8_t *image;                /* Place of the image; image_limit bytes belong to it and, behind it, to the arena. */
-    size_t   image_limit;
-    size_t   image_bytes;          /* Length of the image that is there already; 0: none. */
-    uint8_t *arena;                /* A second place for the arena; the larger one is taken. */
-    size_t   arena_bytes;
+    uint8_t *memory;               /* Of image and arena. An upload goes to its start, the arena to where more is free: behind the image, or before. */
+    size_t   memory_bytes;
+    size_t   image_limit;          /* Bytes of the longest image; at most memory_bytes. */
+    uint8_t *image;                /* Place of the image, in this memory; at first of the one that is there already. */
+    size_t   image_bytes;          /* Length of the one that is there already; 0: none. */
     struct engine_pl pl;
     struct message_identity identity;  /* Members about firmware and PL; the rest is filled in. */
     uint32_t (*line_errors)(void); /* Of the transport; may be NULL. */
@@ -62,7 +61,7 @@ struct service {
     uint32_t upload_hole;          /* It knows that a chunk is missing. */
     uint32_t logits_left;          /* Logits of the last event that wait for room. */
     struct message_logits logits;
-    struct service_session sessions[SERVICE_SESSIONS_MAX];
+    struct service_session sessions[SESSIONS_MAX];
     uint32_t tokens;
     uint32_t started_us, seconds, seconds_us;
 };

@@ -24,13 +24,19 @@ static size_t align(size_t bytes)
     return (bytes + ENGINE_ALIGNMENT - 1)/ENGINE_ALIGNMENT*ENGINE_ALIGNMENT;
 }
 
+/* Bytes from the image's start to the end of its memory. */
+static size_t image_room(const struct service_config *config)
+{
+    return config->memory_bytes - (size_t)(config->image - config->memory);
+}
+
 /* Largest number of sessions whose full context fits; at least 1. */
 static uint32_t sessions_for(const struct service *service, size_t arena_bytes)
 {
     const struct image_header *header = (const struct image_header *)service->config.image;
     uint32_t context = header->context < CONTEXT_GOAL ? header->context : CONTEXT_GOAL;
 
-    for (uint32_t sessions = SERVICE_SESSIONS_MAX; sessions > 1; sessions--) {
+    for (uint32_t sessions = SESSIONS_MAX; sessions > 1; sessions--) {
         size_t needed = engine_arena_bytes(service->config.image, sessions, context, &service->config.pl);
         if (needed && needed <= arena_bytes)
             return sessions;
@@ -70,10 +76,10 @@ static void start_engine(struct service *service, size_t bytes)
     uint32_t sessions;
 
     arena       = config->image + align(bytes);
-    arena_bytes = align(bytes) < config->image_limit ? config->image_limit - align(bytes) : 0;
-    if (config->arena_bytes > arena_bytes) {
-        arena       = config->arena;
-        arena_bytes = config->arena_bytes;
+    arena_bytes = align(bytes) < image_room(config) ? image_room(config) - align(bytes) : 0;
+    if ((size_t)(config->image - config->memory) > arena_bytes) {
+        arena       = config->memory;
+        arena_bytes = config->image - config->memory;
     }
     sessions = sessions_for(service, arena_bytes);
     service->engine_error = engine_init(service->engine, config->image, bytes, arena, arena_bytes, sessions, &config->pl);
@@ -116,7 +122,7 @@ void service_load(struct service *service, size_t bytes)
     service->checked     = (struct image_body){0};
     service->link.hold   = 1;
     service->image_error = IMAGE_ERROR_LIMIT;
-    if (bytes <= config->image_limit)
+    if (bytes <= config->image_limit && bytes <= image_room(config))
         service->image_error = image_check(config->image, bytes, config->image_limit, 0);
     if (service->image_error && service->image_error != IMAGE_ERROR_VALUE)  /* Of a damaged body the CRC says more. */
         end_check(service, image_error_text(service->image_error));
@@ -187,8 +193,10 @@ void service_upload_data(struct service *service, uint32_t offset, const uint8_t
         refuse(service, MESSAGE_UPLOAD_DATA, "image bytes behind the end that was announced");
         return;
     }
-    if (service->upload_offset == 0 || service->ready)
+    if (service->upload_offset == 0 || service->ready) {
         unload(service, "the upload of an image was not finished");
+        service->config.image = service->config.memory;
+    }
     memcpy(service->config.image + offset, data, bytes);
     service->upload_offset += bytes;
     service->upload_hole    = 0;

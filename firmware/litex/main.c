@@ -21,6 +21,7 @@
 #include "drivers/timer.h"
 #include "drivers/uart.h"
 #include "engine.h"
+#include "litetern/board.h"
 #include "litetern/memory.h"
 #include "litetern/messages.h"
 #include "litetern/numerics.h"
@@ -29,7 +30,6 @@
 
 #include "engine_private.h"
 
-#define FIRMWARE_VERSION "0.1.0"
 #define LINE_MAX         64
 #define TOKENS_DEFAULT   8
 
@@ -53,11 +53,11 @@ static void start(uint32_t image_bytes)
 
     if (!accelerator_identify(&version))
         fatal("no accelerator of this version in the SoC");
-    config.image       = (uint8_t *)IMAGE_BASE;
-    config.image_limit = MAIN_RAM_BASE + MAIN_RAM_SIZE - IMAGE_BASE;
-    config.image_bytes = image_bytes;
-    config.line_errors = uart_errors;
-    config.pl_errors   = pl_errors;
+    config.memory       = config.image       = (uint8_t *)IMAGE_BASE;
+    config.memory_bytes = config.image_limit = MAIN_RAM_BASE + MAIN_RAM_SIZE - IMAGE_BASE;
+    config.image_bytes  = image_bytes;
+    config.line_errors  = uart_errors;
+    config.pl_errors    = pl_errors;
     accelerator_engine(&config.pl, &failed_lists);
     memcpy(config.identity.firmware, FIRMWARE_VERSION, sizeof(FIRMWARE_VERSION));
     memcpy(config.identity.pl_build, "LiteX", sizeof("LiteX"));

@@ -6,6 +6,7 @@
  */
 
 #include "drivers/cache.h"
+#include "litetern/memory.h"
 #include "zynq.h"
 
 #define PL310_CONTROL         REGISTER(PL310_BASE + 0x100)
@@ -36,7 +37,7 @@ static void sync_l2(void)
 
 void cache_enable_l2(void)
 {
-    SLCR_UNLOCK = 0xDF0D;
+    SLCR_UNLOCK = SLCR_KEY;
     SLCR_L2_RAM = L2_RAM;
     if (PL310_CONTROL & 1)
         return;

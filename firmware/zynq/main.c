@@ -12,12 +12,13 @@
 #include "drivers/timer.h"
 #include "drivers/uart.h"
 #include "engine_private.h"
+#include "litetern/board.h"
 #include "litetern/memory.h"
+#include "litetern/numerics.h"
 #include "pl.h"
 #include "service.h"
 
-#define FIRMWARE_VERSION "0.1.0"
-#define CORES_SHARE      4096      /* Beats that C cores work on between two looks at the UART: its FIFO holds 5 ms. */
+#define CORES_SHARE 4096      /* Beats that C cores work on between two looks at the UART: its FIFO holds 5 ms. */
 
 static struct pl       pl;
 static struct cores_pl cores;
@@ -36,20 +37,35 @@ static void copy_text(char *to, const char *from, size_t bytes)
     memcpy(to, from, length < bytes ? length : bytes - 1);
 }
 
-static void start(void)
+/* An image that the boot script has left where none can lie counts as none. */
+static void find_image(struct service_config *config)
 {
     const struct handover *handover = (const struct handover *)HANDOVER_BASE;
+    uint32_t base = handover->image_base, bytes = handover->image_bytes;
+
+    if (bytes == 0)
+        return;
+    if (base < IMAGE_BASE || base % IMAGE_ALIGNMENT || base >= DDR_END || bytes > DDR_END - base) {
+        console_print("hand-over: no place for an image of %u bytes at byte %u of the memory\n", bytes, base);
+        return;
+    }
+    config->image       = (uint8_t *)base;
+    config->image_bytes = bytes;
+}
+
+static void start(void)
+{
     struct service_config config = {
-        .image       = (uint8_t *)IMAGE_BASE,
-        .image_limit = DDR_END - IMAGE_BASE,
-        .image_bytes = handover->image_bytes,
-        .arena       = (uint8_t *)ARENA_BASE,
-        .arena_bytes = HANDOVER_BASE - ARENA_BASE,
-        .line_errors = uart_errors,
-        .pl_errors   = pl_errors,
+        .memory       = (uint8_t *)IMAGE_BASE,
+        .memory_bytes = MODEL_BYTES,
+        .image_limit  = IMAGE_LIMIT,
+        .image        = (uint8_t *)IMAGE_BASE,
+        .line_errors  = uart_errors,
+        .pl_errors    = pl_errors,
     };
 
     console_print("\nLiteTern firmware %s\n", FIRMWARE_VERSION);
+    find_image(&config);
     pl_init(&pl);
     if (pl.state == PL_READY) {
         pl_engine(&pl, &config.pl);

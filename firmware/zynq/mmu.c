@@ -27,7 +27,6 @@
 
 #define SLCR_UNLOCK    REGISTER(SLCR_BASE + 0x008)
 #define SLCR_OCM       REGISTER(SLCR_BASE + 0x910)
-#define SLCR_KEY       0xDF0Du
 #define OCM_HIGH       0x1Fu                                                /* All four banks at OCM_BASE. */
 
 static uint32_t table[4096] __attribute__((section(".tables"), aligned(0x4000)));

@@ -25,7 +25,6 @@
 #define SLCR_LEVEL_SHIFTERS  REGISTER(SLCR_BASE + 0x900)
 #define DEVC_INT_STATUS      REGISTER(DEVC_BASE + 0x00C)
 
-#define SLCR_KEY             0xDF0Du
 #define DEVC_DONE            (1u << 2)
 #define LEVEL_SHIFTERS_ON    0xFu
 

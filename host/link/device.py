@@ -22,10 +22,9 @@ from litetern.host.link.messages import (ERRORS, GENERATE, GENERATE_LOGITS, HELL
     TOKENS_PER_FRAME, UPLOAD_BEGIN, UPLOAD_CHUNK, UPLOAD_DATA, VALUES)
 from litetern.host.link.protocol import Link, LinkError
 from litetern.host.link.transport import open_transport
-from litetern.model.common.files import read_bytes
 from litetern.model.common.printable import printable
 from litetern.model.formats.engine import END
-from litetern.model.formats.image import IMAGE_LIMIT, read_header
+from litetern.model.formats.image import read_file, read_header
 
 ENDS    = ("", *END.names[1:])  # Of an event; of one that does not end anything: empty.
 ANSWER  = 30.0   # Seconds that a board may take for an answer that is not a token's, or for a sign that it is at work on it.
@@ -166,7 +165,7 @@ class Device:
 
     def upload(self, path, progress=lambda done, total: None):
         """Loads an image; goes on where an upload of the same image was cut off. Does nothing where the board holds it already."""
-        data      = read_bytes(path, IMAGE_LIMIT)
+        data      = read_file(path)
         header, _ = read_header(data, path)
         crc       = int(header["header_crc"])
         if len(data) > self.identity["image_limit"]:

@@ -23,7 +23,7 @@ import zlib
 
 import numpy as np
 
-from litetern.model.common.files import parse_json, read_bytes
+from litetern.model.common.files import parse_json, File
 from litetern.model.common.layout import Struct
 from litetern.model.common.printable import printable
 from litetern.model.formats.config import ACTIVATIONS, CONTEXT_MAX, GROUPS, LAYERS_MAX, VOCAB_MAX, ModelConfig
@@ -43,7 +43,7 @@ VERSIONS    = {  # What came with each format version; only images of the last o
 }
 VERSION     = max(VERSIONS)
 ALIGNMENT   = BURST_BEATS*BEAT_BYTES  # Every tensor starts a full burst.
-IMAGE_LIMIT = 384 << 20               # Of 512 MB: what lies below holds firmware, KV caches and buffers (soc/zynq/memory_map.py).
+LENGTH_MAX  = 2**32 - ALIGNMENT       # Bytes of an image: offsets have 32 bits. What a board has room for is its own to say (soc/boards.py).
 
 NO_TOKEN    = (1 << 32) - 1           # Where a model has none.
 
@@ -233,8 +233,8 @@ class _Body:
             _check_floats(name, data, self.where)
         data, offset = memoryview(np.ascontiguousarray(np.frombuffer(data, np.uint8) if isinstance(data, bytes) else data)).cast("B"), self.offset
         self.offset  = aligned(offset + len(data))
-        if self.offset > IMAGE_LIMIT:
-            raise ValueError(f"image of {self.offset >> 20} MiB or more: the board holds {IMAGE_LIMIT >> 20} MiB")
+        if self.offset > LENGTH_MAX:
+            raise ValueError(f"{self.where}: an image of {self.offset:,} bytes or more: must have at most {LENGTH_MAX:,}")
         self.pieces += [data, bytes(self.offset - offset - len(data))]
         return offset
 
@@ -343,10 +343,19 @@ def read_header(data, where="image"):
     return header, records
 
 
+def read_file(path, limit=LENGTH_MAX):
+    """bytes of a file that begins as an image does, of at most `limit`; of any other, no more than its start is read. ValueError."""
+    with File(path, limit) as file:
+        start = file.read(0, min(file.size, IMAGE_HEADER.size))
+        if start[:4] != MAGIC.to_bytes(4, "little"):
+            read_header(start, path)  # Says what it is not.
+        return file.read(0, file.size)
+
+
 def read_image(path):
     """QuantisedModel of an image file, every byte checked; ValueError with one clear line."""
     path = pathlib.Path(path)
-    data = read_bytes(path, IMAGE_LIMIT)
+    data = read_file(path)
     header, records = read_header(data, path)
     if len(data) != header["image_bytes"]:
         raise ValueError(f"{path}: {len(data)} bytes long, must be {header['image_bytes']} (truncated or damaged)")

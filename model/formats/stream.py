@@ -41,7 +41,6 @@ INT8_PER_BEAT       = BEAT_BYTES
 ROW_WEIGHTS_MAX     = 16384
 TOPK_MAX            = 256
 HEAD_DIM_MAX        = 128
-ROWS_MAX            = 2048  # Positions that the board's attention core takes.
 
 # A query's multiplier is mantissa and exponent: its score is (q·K × mantissa) >> (SHIFT_MAX − SHIFT_STEP·exponent). The shift is a choice
 # of one in four for each bit of the score; whatever the size of q and K, a mantissa of 17 bits keeps 13 of them at the least.

@@ -9,6 +9,7 @@
 import pathlib
 
 from litetern.model.common.files import File
+from litetern.model.formats.image import LENGTH_MAX
 from litetern.model.importers.ggml import load_gguf
 from litetern.model.importers.gguf_file import PART
 from litetern.model.importers.huggingface import load_huggingface
@@ -35,28 +36,29 @@ def files_of(path):
     return sorted(file for file in files if file.exists())
 
 
-def _load_file(path, progress, rule):
+def _load_file(path, progress, rule, limit):
     with File(path) as file:
         start = file.read(0, min(file.size, 4))
     if start == b"GGUF":
-        return load_gguf(path, progress, rule)
+        return load_gguf(path, progress, rule, limit)
     if is_pickled(start):
         raise ValueError(f"{path}: a pickled checkpoint can run any code and is never loaded; save the model as safetensors")
     if path.suffix == ".bin":
-        return load_llama2c(path, progress, rule)
+        return load_llama2c(path, progress, rule, limit)
     if path.suffix == ".safetensors" or path.name == "config.json":
         raise ValueError(f"{path}: name its folder, which holds the configuration and the tokenizer too")
     raise ValueError(f"{path}: not a checkpoint that is known ({KNOWN})")
 
 
-def load_checkpoint(path, progress=None, floats=False):
+def load_checkpoint(path, progress=None, floats=False, limit=LENGTH_MAX):
     """Checkpoint of a file or folder. Raises ValueError with one clear line for anything else.
 
     progress : None or a function (blocks read, blocks).
     floats   : keep float matrices, which else become int8, as they are (weights "float"), to state what rounding costs; no image holds them.
+    limit    : bytes that there are for an image: what needs more is refused before its tensors are read.
     """
     path = pathlib.Path(path)
     if not path.exists():
         raise ValueError(f"{path}: no such file or folder (a checkpoint is {KNOWN})")
     load = load_huggingface if path.is_dir() else _load_file
-    return load(path, progress, "float" if floats else "int8")
+    return load(path, progress, "float" if floats else "int8", limit)

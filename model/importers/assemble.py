@@ -20,7 +20,7 @@ import numpy as np
 
 from litetern.model.formats.checkpoint import Checkpoint
 from litetern.model.formats.config import ModelConfig, gain_widths, matrix_shapes
-from litetern.model.formats.image import IMAGE_LIMIT, image_parts
+from litetern.model.formats.image import image_parts, LENGTH_MAX
 from litetern.model.formats.stream import FORMAT_INT8, FORMAT_TERNARY
 from litetern.model.importers import vocabulary
 from litetern.model.importers.matrices import Columns
@@ -31,21 +31,21 @@ GRANULE = 8  # Widths are multiples of it (model.config).
 
 
 class TooLarge(ValueError):
-    """A checkpoint of `shape` whose image, with matrices of `weights`, no board's memory holds."""
+    """A checkpoint of `shape` whose image, with matrices of `weights`, has no room."""
     def __init__(self, text, shape, weights):
         super().__init__(text)
         self.shape, self.weights = shape, weights
 
 
-def check_fits(shape, weights, name):
-    """TooLarge with the arithmetic where the board cannot hold the image, whatever the context."""
+def check_fits(shape, weights, name, limit=LENGTH_MAX):
+    """TooLarge with the arithmetic where an image has more than `limit` bytes, whatever the context."""
     parts = image_parts(model_config({**shape, "context": 1}), FORMAT_TERNARY if weights == "ternary" else FORMAT_INT8)
     total = sum(parts.values())
-    if total > IMAGE_LIMIT:
+    if total > limit:
         mib = lambda size: f"{size/2**20:,.0f} MiB"
         raise TooLarge(f"{name} does not fit: {shape['layers']} layers take {mib(parts['weights'])} of {weights} weights, int8 "
             f"{'embedding (also the head)' if shape['tied'] else 'embedding and head'} of {shape['vocab']:,} x {shape['hidden']:,} take "
-            f"{mib(parts['embedding'] + parts['head'])}, with norms together {mib(total)}; the board holds {mib(IMAGE_LIMIT)}",
+            f"{mib(parts['embedding'] + parts['head'])}, with norms together {mib(total)}; there is room for {mib(limit)}",
             shape, weights)
 
 
@@ -101,12 +101,12 @@ def interleaved_to_halves(weights, heads):
 # Assemble -----------------------------------------------------------------------------------------
 
 
-def assemble(reader, shape, weights="ternary", progress=None, **about):
+def assemble(reader, shape, weights="ternary", progress=None, limit=LENGTH_MAX, **about):
     """Checkpoint of a reader. shape: fields of ModelConfig; about: the other fields of Checkpoint. Raises ValueError.
 
-    progress: None or a function (blocks read, blocks).
+    progress: None or a function (blocks read, blocks). limit: see `check_fits`.
     """
-    check_fits(shape, weights, about.get("name", "the checkpoint"))
+    check_fits(shape, weights, about.get("name", "the checkpoint"), limit)
     config = model_config(shape)
     vocabulary.check_size(about.get("tokenizer"), config.vocab)
     layers = []

@@ -16,6 +16,7 @@ import numpy as np
 from litetern.model.common.fields import REQUIRED, is_number, is_whole
 from litetern.model.common.files import naming
 from litetern.model.formats.config import RANGES
+from litetern.model.formats.image import LENGTH_MAX
 from litetern.model.importers import vocabulary
 from litetern.model.importers.assemble import assemble, check_fits, interleaved_to_halves, matrix_shapes, model_config
 from litetern.model.importers.gguf_file import I2_S, open_gguf
@@ -200,7 +201,7 @@ class _Reader:
         return self._read(TABLES[key], shape)
 
 
-def load_gguf(path, progress=None, rule="int8"):
+def load_gguf(path, progress=None, rule="int8", limit=LENGTH_MAX):
     """Checkpoint of a GGUF file. rule: of matrices that hold any floats (`matrices`). Raises ValueError with one clear line."""
     path     = pathlib.Path(path)
     file     = open_gguf(path)
@@ -214,12 +215,12 @@ def load_gguf(path, progress=None, rule="int8"):
             raise ValueError(f"tensor {TABLES['embedding']} is missing")
         vocab  = file.tensors[TABLES["embedding"]].shape[0]
         shape  = _shape(metadata, arch, vocab, TABLES["head"] not in file.tensors)
-        check_fits(shape, "ternary", file.stem)  # At the least; nothing is read of what is too large.
+        check_fits(shape, "ternary", file.stem, limit)  # At the least; nothing is read of what is too large.
         model_config(shape)
         marks  = _marks(metadata, vocab)
         angles = _angles(metadata, arch, shape)
         reader = _Reader(file, shape, interleaved, rule)
-        checkpoint = assemble(reader, shape, rule if reader.rule == rule else "ternary", progress,
+        checkpoint = assemble(reader, shape, rule if reader.rule == rule else "ternary", progress, limit,
             tokenizer     = _tokenizer(metadata),
             chat_template = _template(metadata, marks),
             name = metadata.text("general.name", file.stem) or file.stem,

@@ -17,6 +17,7 @@ import numpy as np
 from litetern.model.common.fields import REQUIRED, Fields
 from litetern.model.common.files import naming, read_json
 from litetern.model.formats.config import ACTIVATIONS, RANGES
+from litetern.model.formats.image import LENGTH_MAX
 from litetern.model.importers import vocabulary
 from litetern.model.importers.assemble import assemble, check_fits, matrix_shapes, model_config
 from litetern.model.importers.matrices import check_scale, from_float, from_two_bits, ternary_rows
@@ -175,7 +176,7 @@ class _Reader:
         return self.tensors.read(TABLES[key], shape)
 
 
-def load_huggingface(folder, progress=None, rule="int8"):
+def load_huggingface(folder, progress=None, rule="int8", limit=LENGTH_MAX):
     """Checkpoint of a folder. rule: of matrices that hold any floats (`matrices`). Raises ValueError with one clear line."""
     folder       = pathlib.Path(folder)
     settings     = Fields(read_json(folder/"config.json"), "config.json")
@@ -188,13 +189,13 @@ def load_huggingface(folder, progress=None, rule="int8"):
         tensors      = Tensors(folder)
         tied         = settings.flag("tie_word_embeddings", TABLES["head"] not in tensors)
         shape        = shape_from_json(settings, architecture != LLAMA, tied)
-        check_fits(shape, "ternary", folder.resolve().name)  # At the least; nothing is read of what is too large.
+        check_fits(shape, "ternary", folder.resolve().name, limit)  # At the least; nothing is read of what is too large.
         model_config(shape)
         texts        = vocabulary.from_folder(folder)
         vocabulary.check_size(texts["tokenizer"], shape["vocab"])
         marks        = vocabulary.marks(folder, settings, shape["vocab"], **texts)
         reader       = _Reader(tensors, shape, quantisation, rule)
-        checkpoint   = assemble(reader, shape, rule if reader.rule == rule else "ternary", progress,
+        checkpoint   = assemble(reader, shape, rule if reader.rule == rule else "ternary", progress, limit,
             **texts, **marks,
             name   = folder.resolve().name,
             angles = angles_from_json(settings, shape),

@@ -19,6 +19,7 @@ import numpy as np
 from litetern.model.common.fields import Fields
 from litetern.model.common.files import TOKENIZER_LIMIT, File, naming, read_bytes
 from litetern.model.formats.config import RANGES
+from litetern.model.formats.image import LENGTH_MAX
 from litetern.model.importers import vocabulary
 from litetern.model.importers.assemble import assemble, check_fits, gain_widths, interleaved_to_halves, matrix_shapes, model_config
 from litetern.model.importers.matrices import from_float, ternary_rows
@@ -72,14 +73,14 @@ def _order(shape, version):
 
 class _Reader:
     """Reader of `litetern.model.importers.assemble` over a file."""
-    def __init__(self, file, shape, version, start, rule):
+    def __init__(self, file, shape, version, start, rule, limit):
         self.file, self.places, self.heads = file, {}, {"q": shape["heads"], "k": shape["kv_heads"]}
         for name, count, size in _order(shape, version):
             self.places[name] = start, size
             start += 4*count*math.prod(size)
         if start != file.size:
             raise ValueError(f"{file.size:,} bytes long, the shape in its header needs {start:,} (truncated, or not a file of llama2.c)")
-        check_fits(shape, "ternary", file.path.stem)  # At the least; nothing is read of what is too large.
+        check_fits(shape, "ternary", file.path.stem, limit)  # At the least; nothing is read of what is too large.
         model_config(shape)
         self.rule = rule if ternary_rows(self._read("q", 0)) is None else "trits"
 
@@ -115,14 +116,14 @@ def _tokenizer(path, vocab):
     return vocabulary.from_folder(path.parent)["tokenizer"]
 
 
-def load_llama2c(path, progress=None, rule="int8"):
+def load_llama2c(path, progress=None, rule="int8", limit=LENGTH_MAX):
     """Checkpoint of a file. rule: of matrices that hold any floats (`matrices`). Raises ValueError with one clear line."""
     path = pathlib.Path(path)
     try:
         file = File(path)
         shape, version, start = _header(file)
-        reader = _Reader(file, shape, version, start, rule)
-        return assemble(reader, shape, rule if reader.rule == rule else "ternary", progress,
+        reader = _Reader(file, shape, version, start, rule, limit)
+        return assemble(reader, shape, rule if reader.rule == rule else "ternary", progress, limit,
             tokenizer = _tokenizer(path, shape["vocab"]),
             name = path.stem,
             bos  = BOS,

@@ -18,7 +18,6 @@ from litetern.model.resident.fixed import reciprocal, shift_round
 FRACTION        = 6   # q, k and v leave their matrices in 1/64 of their steps, 16 bits, and are rounded once, after RoPE.
 BITS            = 16
 SCORE_SHIFT     = 18
-MULTIPLIER_BITS = 17
 STEPS_PER_NAT   = 32
 EXP_BITS        = 8
 EXP             = np.rint((2**EXP_BITS - 1)*np.exp(-np.arange(256)/STEPS_PER_NAT)).astype(np.int64)

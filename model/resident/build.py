@@ -14,7 +14,7 @@ import numpy as np
 
 from litetern.model.resident import activation, attention, position, sampling
 from litetern.model.resident.config import ResidentConfig
-from litetern.model.resident.matrix import SCALE_BITS, Matrix, largest_step, make_matrix
+from litetern.model.resident.matrix import MULTIPLIER_BITS, SCALE_BITS, Matrix, largest_step, make_matrix
 from litetern.model.resident.quantise import GAIN_BITS
 
 RESIDUAL_BITS         = 18
@@ -163,9 +163,9 @@ def build(source, maxima):
         heads  = [np.repeat(steps[name], config.head_dim)/(1 << attention.FRACTION) for name in "qkv"]
         m      = steps["q"]*np.repeat(steps["k"], config.group)*2.0**attention.SCORE_SHIFT
         m      = m*attention.STEPS_PER_NAT/math.sqrt(config.head_dim)
-        if m.max() >= 1 << attention.MULTIPLIER_BITS:
+        if m.max() >= 1 << MULTIPLIER_BITS:
             largest = " · ".join(f"{limits[name][index].max():g}" for name in "qk")
-            raise ValueError(f"{where}: scores of up to {largest} a product: too steep for {attention.MULTIPLIER_BITS} bits")
+            raise ValueError(f"{where}: scores of up to {largest} a product: too steep for {MULTIPLIER_BITS} bits")
         unit   = 2.0**-activation.FRACTION
         layers.append(ResidentLayer(
             attn_gain   = gains["attn_norm"],

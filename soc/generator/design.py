@@ -38,7 +38,6 @@ from litetern.soc.boards import Board, find_board
 STRATEGIES  = ("streamed",)
 BATCHES     = (1, 2, 4, 8)
 CONTEXTS    = (512, 1024, 2048, 4096)  # Score buffers come in these sizes.
-CONTEXT_MAX = 2048                     # Unless asked for more.
 QUERIES_MAX = 4                        # Queries of a pass: each takes as many DSPs again.
 
 # Model --------------------------------------------------------------------------------------------
@@ -96,10 +95,7 @@ def _source(model):
     if path.is_file() and path.suffix == ".tern":
         return _source(read_image(path))
     checkpoint = load_checkpoint(path)
-
-    def quantise():
-        steps = path/calibrate.FILE
-        return quantise_checkpoint(checkpoint, *(calibrate.read_steps(steps, checkpoint.config) if steps.exists() else calibrate.kv_steps(checkpoint)))
+    quantise   = lambda: quantise_checkpoint(checkpoint, *calibrate.steps_of(path, checkpoint)[:2])
     return Source(checkpoint.name or path.name, checkpoint.config, quantise, body=FORMATS[checkpoint.weights])
 
 # Sizing -------------------------------------------------------------------------------------------
@@ -107,7 +103,7 @@ def _source(model):
 
 def size(config, board, batch=1, formats=tuple(FORMATS), context=None, head=Head("int8"), attention=ATTENTION):
     """AcceleratorConfig for a ModelConfig on a Board: no buffer larger than the model asks for."""
-    context = min(context or CONTEXT_MAX, config.context)
+    context = min(context or board.rows_max, config.context)
     if context > CONTEXTS[-1]:
         raise ValueError(f"context {context}: the attention core holds at most {CONTEXTS[-1]} positions")
     longest = max(config.hidden*head.planes, *(columns for _, columns in config.groups.values()))
@@ -278,7 +274,7 @@ def convert(model, board="pynqz1", strategy="streamed", batch=1, formats=tuple(F
     strategy : "streamed": weights come from DDR for every token.
     batch    : vectors that share a pass over the weights (1, 2, 4 or 8).
     formats  : weight formats of the matmul core, of `litetern.soc.accelerator.FORMATS`.
-    context  : positions (default: the model's, up to 2,048).
+    context  : positions (default: the model's, up to the board's `rows_max`).
     head     : of `litetern.model.formats.head.HEADS`; by default the model's own, where it has none yet int8, or ternary without int8 in `formats`.
     Raises ValueError with one clear line for what cannot be built.
     """
@@ -308,4 +304,4 @@ def convert(model, board="pynqz1", strategy="streamed", batch=1, formats=tuple(F
     if needed > board.image_bytes:
         raise ValueError(f"{source.name}: {needed >> 20} MiB of weights and tables; {board.title} has room for "
             f"{board.image_bytes >> 20} MiB")
-    return Design(source.name, config, board, accelerator, min(context or CONTEXT_MAX, config.context), source.body, shape, weights)
+    return Design(source.name, config, board, accelerator, min(context or board.rows_max, config.context), source.body, shape, weights)

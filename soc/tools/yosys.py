@@ -11,18 +11,16 @@ The ruler of every LUT and flip-flop figure of the project (another one than Viv
 """
 
 import collections
-import hashlib
 import importlib.metadata
 import json
-import os
 import shutil
 import subprocess
 import sys
-import tempfile
 
 from dataclasses import dataclass
 from pathlib import Path
 
+from litetern.model.common.cache import cached, key_of
 from litetern.model.paths import BUILD
 
 CACHE     = BUILD/"yosys"
@@ -178,19 +176,19 @@ def synthesize(name, verilog, top=None):
     """
     command, version = find_yosys()
     top  = top or name
-    key  = hashlib.sha256(repr((verilog, top, SYNTHESIS, version)).encode()).hexdigest()[:20]
-    path = CACHE/f"{name}-{key}.json"
-    if not path.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=CACHE) as work:
-            (Path(work)/"top.v").write_text(verilog)
-            script = f"read_verilog top.v; {SYNTHESIS} -top {top}; write_json top.json"
-            try:
-                done = subprocess.run([*command, "-q", "-p", script], cwd=work, capture_output=True, text=True, timeout=TIMEOUT)
-            except subprocess.TimeoutExpired as e:
-                raise ValueError(f"Yosys did not finish {name} within {TIMEOUT} s") from e
-            if done.returncode:
-                lines = (done.stderr + done.stdout).strip().splitlines()
-                raise ValueError(f"Yosys failed on {name}: " + next((l for l in lines if "ERROR" in l), (lines or ["no message"])[-1]))
-            os.replace(Path(work)/"top.json", path)
+
+    def synthesise(partial):
+        work = partial.parent
+        (work/"top.v").write_text(verilog)
+        script = f"read_verilog top.v; {SYNTHESIS} -top {top}; write_json top.json"
+        try:
+            done = subprocess.run([*command, "-q", "-p", script], cwd=work, capture_output=True, text=True, timeout=TIMEOUT)
+        except subprocess.TimeoutExpired as e:
+            raise ValueError(f"Yosys did not finish {name} within {TIMEOUT} s") from e
+        if done.returncode:
+            lines = (done.stderr + done.stdout).strip().splitlines()
+            raise ValueError(f"Yosys failed on {name}: " + next((l for l in lines if "ERROR" in l), (lines or ["no message"])[-1]))
+        (work/"top.json").replace(partial)
+
+    path = cached(CACHE/f"{name}-{key_of(verilog, top, SYNTHESIS, version)}.json", synthesise)
     return Netlist(json.loads(path.read_text())["modules"][top], path)

@@ -25,7 +25,8 @@ from litetern.soc.virtual.ps.elf import read_elf
 from litetern.soc.virtual.ps.mpcore import MPCore, SystemWatchdog
 from litetern.soc.virtual.ps.slcr import SLCR, DevC
 from litetern.soc.virtual.ps.uart import UART
-from litetern.soc.zynq.memory_map import DDR_BYTES, HANDOVER, HANDOVER_BASE, HANDOVER_MAGIC, IMAGE_BASE, OCM_BASE, OCM_BYTES
+from litetern.soc.zynq.memory_map import DDR_BYTES, HANDOVER, HANDOVER_BASE, HANDOVER_MAGIC, IMAGE_BASE, IMAGE_LIMIT, LOADER_BYTES, OCM_BASE, \
+    OCM_BYTES
 from litetern.soc.zynq.pl import CSR_BASE
 
 PLS = ("rtl", "c", "none")
@@ -61,7 +62,7 @@ class PLBus:
 
     def _check(self, offset):
         self.accesses += 1
-        reason = self.board.devc.programmed == 0 and "it is not programmed" or self.board.slcr.pl_reachable
+        reason = self.board.devc.programmed == 0 and "it is not programmed" or self.board.slcr.pl_unreachable
         if reason:
             raise BoardError(f"the CPU touches the PL at {CSR_BASE + offset:#010x}, but {reason}: the bus hangs (pc {self.board.cpu.pc:#010x})")
 
@@ -127,9 +128,11 @@ class VirtualBoard:
     elf       : path of the firmware; by default it is built.
     config    : of the gateware; by default what the image needs (`config_for`).
     handover  : False leaves the boot script's word out.
+    image_base: where the script loads the image.
     Raises BoardError (RuntimeError) from `read` where hardware or firmware have come to an end, ValueError for what cannot be built.
     """
-    def __init__(self, image=None, pl="rtl", strict=False, seed=1, evictions=EVICTIONS, elf=None, handover=True, config=None):
+    def __init__(self, image=None, pl="rtl", strict=False, seed=1, evictions=EVICTIONS, elf=None, handover=True, config=None,
+        image_base=IMAGE_BASE):
         if pl not in PLS:
             raise ValueError(f"pl {pl!r}: must be one of {', '.join(PLS)}")
         data = image if image is None or isinstance(image, bytes) else read_bytes(image, DDR_BYTES)
@@ -144,7 +147,7 @@ class VirtualBoard:
         self.maintenance = {}    # {(routine, return address): calls}
         self.omit        = None  # A key of `maintenance`: this call is left out, as if the firmware did not have it.
         self._watched, self._to_watch   = set(), set()
-        self.boot(data, handover=handover and pl != "none")
+        self.boot(data, handover=handover and pl != "none", image_base=image_base)
 
     def _make_pl(self, name, seed):
         if name == "rtl":
@@ -156,16 +159,17 @@ class VirtualBoard:
             pl.set_hook(lambda write, address, bytes: (self.cache.dma_written if write else self.cache.dma_read)(address, bytes))
         return pl
 
-    def boot(self, image=None, handover=True):
+    def boot(self, image=None, handover=True, image_base=IMAGE_BASE):
         """What the SD card's script does: image and hand-over to the DDR, caches flushed, firmware started."""
         size = 0
         if image is not None:
             data = image if isinstance(image, bytes) else read_bytes(image, DDR_BYTES)
             size = len(data)
-            if IMAGE_BASE + size > DDR_BYTES:
-                raise ValueError(f"image of {size} bytes: the board holds {DDR_BYTES - IMAGE_BASE}")
-            self.cache.preload(IMAGE_BASE, data)
-        words = np.array((HANDOVER_MAGIC if handover else 0, size, b"virtual" if handover else b""), HANDOVER.dtype)
+            if size > DDR_BYTES - LOADER_BYTES - image_base:
+                room = f"{IMAGE_LIMIT}" if image_base == IMAGE_BASE else f"{DDR_BYTES - LOADER_BYTES - image_base} from {image_base:#x} on"
+                raise ValueError(f"image of {size} bytes: the board holds {room}")
+            self.cache.preload(image_base, data)
+        words = np.array((HANDOVER_MAGIC if handover else 0, image_base, size, b"virtual" if handover else b""), HANDOVER.dtype)
         self.cache.preload(HANDOVER_BASE, words.tobytes())
         self.start()
 

@@ -7,17 +7,21 @@
 """What Zynq boards have in common: where things lie in the DDR, and what the boot script hands to the firmware."""
 
 from litetern.model.common.layout import Struct
-from litetern.model.formats.image import IMAGE_LIMIT
 
 # Memory -------------------------------------------------------------------------------------------
 
 DDR_BYTES      = 512 << 20
 FIRMWARE_BASE  = 0x0010_0000  # The first MB stays unmapped: a null pointer faults.
-FIRMWARE_LIMIT = 0x0400_0000
-ARENA_BASE     = 0x0400_0000  # KV caches and buffers of models whose image leaves no better room.
-HANDOVER_BASE  = 0x07FF_F000  # Ends the part below the image.
-IMAGE_BASE     = DDR_BYTES - IMAGE_LIMIT  # The boot script loads the image here; what the image leaves free is the arena.
+HANDOVER_BASE  = 0x003F_F000
+FIRMWARE_LIMIT = HANDOVER_BASE
+IMAGE_BASE     = 0x0040_0000  # Lowest place of an image, and an upload's; what the image leaves free is the arena: KV caches and buffers.
 DDR_END        = DDR_BYTES
+MODEL_BYTES    = DDR_END - IMAGE_BASE  # Image and arena.
+
+# U-Boot, which loads the image, relocates itself to the top of the RAM, its heap and stack below it (its documentation, "Memory
+# Management"): what it loads must end before. Once the firmware runs, the arena may lie there.
+LOADER_BYTES   = 32 << 20
+IMAGE_LIMIT    = MODEL_BYTES - LOADER_BYTES
 
 # On-chip memory, mapped high. The PL writes results there without taking bandwidth from the DDR; its last page is core 1's, which the
 # boot ROM has parked in it.
@@ -35,13 +39,18 @@ HANDOVER_MAGIC = int.from_bytes(b"LTGO", "little")
 # The stock boot image brings a bitstream of its own: only the script that loads ours writes this word, and the firmware clears it.
 HANDOVER = Struct("handover", "Left in the DDR by the boot script.", [
     ("magic",       "u4",  "HANDOVER_MAGIC: the script has loaded LiteTern's bitstream."),
-    ("image_bytes", "u4",  "Length of the image at IMAGE_BASE; 0: none."),
+    ("image_base",  "u4",  "Where the image lies: from IMAGE_BASE on, a multiple of the image's ALIGNMENT."),
+    ("image_bytes", "u4",  "Its length; 0: none."),
     ("pl_build",    "S24", "Build hash of the bitstream."),
 ])
 
 STRUCTS   = (HANDOVER,)
-CONSTANTS = ("DDR_BYTES", "FIRMWARE_BASE", "FIRMWARE_LIMIT", "ARENA_BASE", "HANDOVER_BASE", "HANDOVER_MAGIC", "IMAGE_BASE", "DDR_END",
-    "OCM_BASE", "OCM_BYTES", "RESULTS_BASE", "RESULTS_BYTES")
+CONSTANTS = ("DDR_BYTES", "FIRMWARE_BASE", "FIRMWARE_LIMIT", "HANDOVER_BASE", "HANDOVER_MAGIC", "IMAGE_BASE", "IMAGE_LIMIT", "MODEL_BYTES",
+    "DDR_END", "OCM_BASE", "OCM_BYTES", "RESULTS_BASE", "RESULTS_BYTES", "SLCR_KEY")
+
+# System control -----------------------------------------------------------------------------------
+
+SLCR_KEY = 0xDF0D  # Unlocks its registers.
 
 # Clocks -------------------------------------------------------------------------------------------
 

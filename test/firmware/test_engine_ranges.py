@@ -106,6 +106,16 @@ def test_the_firmware_sets_every_range(path, pl):
             assert min(read)[0] >= ranges["read0"][0] and max(end for _, end in read) <= ranges["read1"][1] + 1
 
 
+@pytest.mark.parametrize("base, behind", [(IMAGE_BASE + 128, True), (0x0800_0000, True), (0x1800_0000, False)])
+def test_the_arena_lies_where_more_is_free(path, base, behind):
+    """Behind an image that the boot script has left low, before one that it has left high."""
+    with VirtualBoard(path, "c", image_base=base) as board, Device(board) as device:
+        assert tokens_of(device.generate(PROMPT, GREEDY, 2)) == reference(PROMPT, 2)[0]
+        bounds = {name: board.pl.read(board.pl.registers[f"accelerator_{name}"]) for name in ("read0_first", "read1_first", "read1_last")}
+        assert bounds["read0_first"] == base
+        assert bounds["read1_first"] > base if behind else bounds["read1_first"] == IMAGE_BASE and bounds["read1_last"] < base
+
+
 @pytest.mark.parametrize("pl", ["c", "rtl"])
 @pytest.mark.parametrize("name, end", [("read0", "last"), ("read1", "first"), ("read1", "last"), ("write1", "first"), ("write1", "last")])
 def test_a_list_beyond_a_range_is_one_line(path, pl, name, end):

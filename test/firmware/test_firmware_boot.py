@@ -9,6 +9,7 @@
 import random
 import struct
 
+import numpy as np
 import pytest
 from unicorn.arm_const import UC_ARM_REG_CP_REG, UC_ARM_REG_CPSR, UC_ARM_REG_FPEXC, UC_ARM_REG_FPSCR, UC_ARM_REG_R0, UC_ARM_REG_SP
 
@@ -16,6 +17,7 @@ from litetern.firmware import build
 from litetern.soc.accelerator import VERSION
 from litetern.soc.virtual.board import BoardError, VirtualBoard
 from litetern.soc.virtual.ps.slcr import IO_PLL
+from litetern.soc.zynq.memory_map import DDR_BYTES, HANDOVER, HANDOVER_BASE, HANDOVER_MAGIC, IMAGE_BASE
 
 SCTLR = UC_ARM_REG_CP_REG, (15, 0, 0, 1, 0, 0, 0)
 VBAR  = UC_ARM_REG_CP_REG, (15, 0, 0, 12, 0, 0, 0)
@@ -130,6 +132,31 @@ def test_handover_word_serves_once():
         b.cache.power_cycle()
         b.start()
         assert "no bitstream from the boot script" in until(b, "\nready")
+
+
+@pytest.mark.parametrize("base, bytes, bad", [(IMAGE_BASE - 128, 128, True), (IMAGE_BASE + 4, 128, True), (DDR_BYTES, 128, True),
+    (DDR_BYTES - 128, 129, True), (2**32 - 128, 128, True), (IMAGE_BASE, 2**32 - 1, True), (DDR_BYTES - 128, 128, False), (IMAGE_BASE, 1, False),
+    (0, 0, False)])
+def test_images_lie_in_their_memory(base, bytes, bad):
+    """What the boot script hands over is checked before anything is read there."""
+    with board() as b:
+        words = np.array((HANDOVER_MAGIC, base, bytes, b"virtual"), HANDOVER.dtype)
+        b.cache.preload(HANDOVER_BASE, words.tobytes())
+        text  = until(b, "\nready")
+    assert (f"hand-over: no place for an image of {bytes} bytes at byte {base} of the memory" in text) == bad
+    assert ("model: refused" in text) == (bytes > 0 and not bad) and ("model: none" in text) == (bad or not bytes)
+
+
+def test_what_the_loader_needs_is_left_alone():
+    """It is at the top of the memory while it loads; one byte more than it leaves is refused, before anything is taken."""
+    class Long(bytes):
+        def __len__(self):
+            return self.length
+    for base, limit in ((IMAGE_BASE, 476 << 20), (0x0800_0000, 352 << 20)):
+        data = Long()
+        data.length = limit + 1
+        with pytest.raises(ValueError, match=f"image of {limit + 1} bytes: the board holds {limit}"):
+            board(image=data, image_base=base)
 
 
 def test_touching_a_pl_in_reset_hangs_the_bus():

@@ -6,6 +6,7 @@
 
 """The packer as a user meets it: what it writes, what it prints, and one clear line for what it refuses."""
 
+import ctypes
 import dataclasses
 import json
 import subprocess
@@ -16,17 +17,19 @@ import pytest
 
 from tokenizers import Tokenizer, models
 
+from litetern.firmware import build
 from litetern.host import pack as packer, plan
 from litetern.model import calibrate
 from litetern.model.formats import image
 from litetern.model.formats.checkpoint import MATRICES
 from litetern.model.formats.config import GROUPS
-from litetern.model.formats.image import HEAD_HYBRID, HEAD_INT8, HEAD_TERNARY, read_header, read_image
+from litetern.model.formats.image import HEAD_HYBRID, HEAD_INT8, HEAD_TERNARY, read_header, read_image, IMAGE_HEADER
 from litetern.model.importers import load_checkpoint
 from litetern.model.numerics.quantised import quantise_checkpoint
 from litetern.model.paths import ROOT
 from litetern.model.perplexity import load_text
 from litetern.model.quality.likelihood import perplexity_float
+from litetern.soc.boards import BOARDS, Board, find_board
 from golden_checkpoints import Golden
 from tiny_checkpoint import write_checkpoint
 
@@ -183,8 +186,8 @@ def test_arguments(checkpoint, tmp_path):
 
 
 def test_image_too_large(checkpoint, tmp_path, monkeypatch):
-    monkeypatch.setattr(image, "IMAGE_LIMIT", 20000)
-    with pytest.raises(ValueError, match="image of .* or more: the board holds"):
+    monkeypatch.setattr(image, "LENGTH_MAX", 20000)
+    with pytest.raises(ValueError, match="an image of .* bytes or more: must have at most 20,000"):
         packer.pack(checkpoint, tmp_path/"m.tern")
     assert list(tmp_path.glob("*.tern*")) == []
 
@@ -193,22 +196,29 @@ def test_memory_plan(checkpoint, tmp_path, monkeypatch):
     """A context that the board's memory cannot hold is refused; what is there stays."""
     size = packer.pack(checkpoint, tmp_path/"m.tern")["image_bytes"]
     (tmp_path/"m.tern").write_text("old")
-    monkeypatch.setattr(plan, "BUFFERS", plan.IMAGE_LIMIT - size - 33*128)
-    with pytest.raises(ValueError, match=r"tiny does not fit: image .* KV cache 8.19 kB for 64 positions; the largest context is 33$"):
+    board = find_board("pynqz1")
+    small = dataclasses.replace(board, model_bytes=size + plan.BUFFERS + 33*128)
+    monkeypatch.setitem(BOARDS, "pynqz1", small)
+    with pytest.raises(ValueError, match=r"tiny does not fit: image .*, KV cache 8.19 kB for 64 positions, buffers 8.39 MB: together .* MB; "
+            r"the Digilent PYNQ-Z1 has .* MB; the largest context is 33$"):
         packer.pack(checkpoint, tmp_path/"m.tern", context=64)
-    monkeypatch.setattr(plan, "IMAGE_LIMIT", size - 1)
-    with pytest.raises(ValueError, match="tiny does not fit: image .* the board has room for"):
+    with pytest.raises(ValueError, match=r"KV cache 16.4 kB for 2 sessions of 64 positions, .*; the largest context is 15$"):
+        monkeypatch.setitem(BOARDS, "pynqz1", dataclasses.replace(board, model_bytes=size + plan.BUFFERS + 31*128))
+        packer.pack(checkpoint, tmp_path/"m.tern", sessions=2)
+    monkeypatch.setitem(BOARDS, "pynqz1", dataclasses.replace(board, image_bytes=size - 1))
+    with pytest.raises(ValueError, match="tiny does not fit: image .* the Digilent PYNQ-Z1 has room for"):
         packer.pack(checkpoint, tmp_path/"m.tern")
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["m.tern"] and (tmp_path/"m.tern").read_text() == "old"
 
 
 def test_refusal_shows_the_plan(tmp_path, checkpoint, monkeypatch, capsys):
-    monkeypatch.setattr(plan, "IMAGE_LIMIT", 1000)
+    size = packer.pack(checkpoint, tmp_path/"m.tern")["image_bytes"]
+    monkeypatch.setitem(BOARDS, "pynqz1", dataclasses.replace(find_board("pynqz1"), image_bytes=size - 1))
     monkeypatch.setattr(sys, "argv", ["pack.py", str(checkpoint), "-o", str(tmp_path/"m.tern")])
     with pytest.raises(plan.DoesNotFit):
         packer.main()
     shown = capsys.readouterr().err
-    assert all(part in shown for part in ("ternary weights", "int8 embedding", "KV cache", "buffers", "room for both"))
+    assert all(part in shown for part in ("ternary weights", "int8 embedding", "KV cache", "buffers", "together"))
 
 
 def test_too_large_checkpoints_are_refused_with_the_plan(tmp_path, checkpoint):
@@ -219,7 +229,51 @@ def test_too_large_checkpoints_are_refused_with_the_plan(tmp_path, checkpoint):
     status, _, err = pack(checkpoint, "-o", tmp_path/"m.tern")
     assert status == 1 and "together 713 MiB" in err.splitlines()[-1]
     assert [line.split("  ")[1] for line in err.splitlines()[2:-1]] == ["ternary weights", "int8 embedding", "norms, steps, angles",
-        "tokenizer, template", "image", "KV cache", "buffers", "room for both"]
+        "tokenizer, template", "image", "KV cache", "buffers", "together"]
+
+
+FALCON_E_1B = {"hidden": 2048, "ffn": 8192, "layers": 24, "heads": 16, "kv_heads": 4, "head_dim": 128, "vocab": 32768, "context": 2048,
+    "norm_eps": 1e-6, "rope_theta": 1e6, "activation": "silu", "sub_norms": False, "tied": False}
+
+
+@pytest.mark.parametrize("sessions, context, fits", [(1, None, True), (1, 2048, True), (2, 1024, True), (2, 2048, False), (2, None, False)])
+def test_a_model_of_a_billion_weights_fits(sessions, context, fits):
+    """By its shape: 281 MiB of ternary weights, twice 64 MiB of int8 tables, and 24 KiB of KV cache a position beside them."""
+    figures = plan.report(plan.outline(FALCON_E_1B, tokenizer=bytes(2_000_000), name="Falcon-E-1B"), sessions=sessions)
+    assert figures["image_parts"]["weights"] == pytest.approx(281 << 20, rel=0.01) and figures["image_bytes"] > 384 << 20
+    assert figures["image_parts"]["embedding"] == figures["image_parts"]["head"] == 64 << 20 and figures["kv_position_bytes"] == 24 << 10
+    if fits:
+        plan.check(figures, context)
+    else:
+        with pytest.raises(plan.DoesNotFit, match=f"KV cache 101 MB for 2 sessions of 2048 positions, .*; the largest context is {figures['context_max']}$"):
+            plan.check(figures, context)
+
+
+def test_the_firmwares_arena_is_no_larger_than_the_plan_says():
+    """Of a shape with everything: engine_arena_bytes() of the C engine beside the plan's KV cache and buffers."""
+    shape   = {**FALCON_E_1B, "layers": 2, "context": 512}
+    library = build.load_host_library()
+    model   = plan.outline(shape, planes=2, shortlist=256)
+    figures = plan.report(model)
+    header  = np.zeros(1, IMAGE_HEADER.dtype)
+    for name in ("hidden", "ffn", "layers", "heads", "kv_heads", "head_dim", "vocab", "context"):
+        header[name] = shape[name]
+    header["head_format"], header["head_planes"], header["shortlist"] = 2, 2, 256
+    table = np.zeros(32, np.uint64)
+    table.view(np.uint32)[6:13] = 2, 3, 2048, 16384, 256, 0, 0  # Ports, queries, rows, weights of a row, shortlist, time-out, results.
+    library.engine_arena_bytes.restype = ctypes.c_size_t
+    for sessions in range(1, Board.sessions_max + 1):
+        arena = library.engine_arena_bytes(ctypes.c_void_p(header.ctypes.data), sessions, 512, ctypes.c_void_p(table.ctypes.data))
+        cache = sessions*512*figures["kv_position_bytes"]
+        assert cache < arena <= cache + plan.BUFFERS
+
+
+def test_sessions_and_boards(checkpoint, tmp_path):
+    assert "sessions 5: must lie in 1 … 4" in refused(checkpoint, "-o", tmp_path/"m.tern", "--sessions", 5)
+    assert "sessions 0: must lie in 1 … 4" in refused(checkpoint, "-o", tmp_path/"m.tern", "--sessions", 0)
+    assert "invalid choice: 'none'" in refused_arguments(checkpoint, "-o", tmp_path/"m.tern", "--board", "none")
+    status, out, _ = pack(checkpoint, "-o", tmp_path/"m.tern", "--board", "pynqz1", "--sessions", 2)
+    assert status == 0 and "memory of the Digilent PYNQ-Z1 (512 MiB)" in out and "2 x 64 of 64 positions" in out
 
 
 def test_contexts_are_bounded_by_the_attention_core(tmp_path, checkpoint):

@@ -22,23 +22,24 @@ POINTER     = ctypes.c_void_p
 
 class Config(ctypes.Structure):
     """struct service_config."""
-    _fields_ = [("image", POINTER), ("image_limit", ctypes.c_size_t), ("image_bytes", ctypes.c_size_t), ("arena", POINTER),
-        ("arena_bytes", ctypes.c_size_t), ("pl", PL.ctypes), ("identity", ctypes.c_uint8*IDENTITY.size), ("line_errors", POINTER), ("pl_errors", POINTER)]
+    _fields_ = [("memory", POINTER), ("memory_bytes", ctypes.c_size_t), ("image_limit", ctypes.c_size_t), ("image", POINTER),
+        ("image_bytes", ctypes.c_size_t), ("pl", PL.ctypes), ("identity", ctypes.c_uint8*IDENTITY.size), ("line_errors", POINTER), ("pl_errors", POINTER)]
 
 
 class ServiceBoard:
     """build: a host build of `firmware_builds`. image: bytes that are there at the start. share: beats of a turn of the C cores.
 
+    image_limit, arena_bytes : from the image's place on and before it: an upload goes to where the latter begin.
     polls : turns of the board's loop between two looks at the line; `now` is its clock in seconds, a millisecond for each turn.
     """
     def __init__(self, build, image=b"", share=2**32 - 1, image_limit=IMAGE_LIMIT, arena_bytes=0):
         build.free()
         self.build, self.polls, self.now, self.incoming = build, 1, 0.0, bytearray()
         memory = build.base
-        config = self.config = Config(image_limit=image_limit, image_bytes=len(image))
-        config.image = self.image = build.room(image_limit)
+        config = self.config = Config(memory_bytes=arena_bytes + image_limit, image_limit=image_limit, image_bytes=len(image))
+        config.memory = self.memory = build.room(arena_bytes + image_limit)
+        config.image  = self.image  = self.memory + arena_bytes
         build.view(self.image, np.uint8, len(image))[:] = np.frombuffer(image, np.uint8)
-        config.arena, config.arena_bytes = build.room(arena_bytes), arena_bytes
         self.cores   = build.room(build.call("cores_pl_bytes"))
         self.service = build.room(build.call("service_bytes"))
         self.frame   = build.room(FRAME_ROOM)

@@ -12,8 +12,7 @@ import zlib
 import numpy as np
 import pytest
 
-from litetern.host.link.messages import DONE, END, ERRORS, GENERATE_LOGITS, IDENTITY, LOGITS, PROTOCOL_VERSION, TOKEN, VALUES
-from litetern.host.link.messages import ERROR as ERROR_LAYOUT
+from litetern.host.link.messages import DONE, END, ERRORS, GENERATE_LOGITS, IDENTITY, LOGITS, PROTOCOL_VERSION, TOKEN, VALUES, ERROR as ERROR_LAYOUT
 from litetern.model.numerics.exact import ExactModel
 from litetern.model.numerics.sampling import Sampler, SamplingSettings
 
@@ -586,6 +585,20 @@ def test_an_image_as_long_as_its_memory(image, extra, room, reference):
     if room < 0:
         assert b"too large" in identity["problem"] and not identity["image_bytes"]
         return
+    host.start(most=3)
+    assert [members["token"] for name, members, _ in host.answers() if name == "TOKEN"] == reference(PROMPT, 3)
+
+
+def test_an_upload_goes_to_the_memorys_start(image, reference):
+    """Wherever the image before lay: what a script has loaded high leaves no less room for what comes by the line."""
+    board = make(image, image_limit=len(image) + 128, arena_bytes=1 << 20)
+    host  = Host(board)
+    host.hello()
+    host.start(most=3)
+    other = changed(image, name=b"other")
+    host.upload(other, crc_of(other))
+    assert board.build.get(board.memory, np.uint8, len(other)).tobytes() == other
+    assert host.answers()[-1][1]["name"] == b"other"
     host.start(most=3)
     assert [members["token"] for name, members, _ in host.answers() if name == "TOKEN"] == reference(PROMPT, 3)
 

@@ -17,7 +17,7 @@ from hypothesis import given, settings, strategies as st
 from litetern.model.formats.config import GROUPS
 from litetern.model.formats.head import with_head
 from litetern.model.formats.image import (
-    ALIGNMENT, IMAGE_HEADER, IMAGE_LIMIT, LAYER_RECORD, LAYERS_MAX, VERSION, image_parts, read_header, read_image, write_image,
+    ALIGNMENT, IMAGE_HEADER, LAYER_RECORD, LAYERS_MAX, LENGTH_MAX, VERSION, image_parts, read_header, read_image, write_image,
 )
 from litetern.model.formats.shapes import SHAPES as PUBLISHED
 from litetern.model.formats.stream import FORMAT_INT8, FORMAT_TERNARY
@@ -103,8 +103,8 @@ def test_a_failed_write_leaves_the_old_image(tmp_path, monkeypatch):
     path = tmp_path/"model.tern"
     write_image(tiny_model(), path)
     before = path.read_bytes()
-    monkeypatch.setattr("litetern.model.formats.image.IMAGE_LIMIT", 1000)
-    with pytest.raises(ValueError, match="MiB"):
+    monkeypatch.setattr("litetern.model.formats.image.LENGTH_MAX", 1000)
+    with pytest.raises(ValueError, match="must have at most 1,000"):
         write_image(tiny_model(seed=9), path)
     assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
 
@@ -288,7 +288,7 @@ def test_host_and_firmware_agree(tmp_path, shape):
     @given(damaged(image))
     def agree(broken):
         path.write_bytes(broken)
-        error = check(c, broken, limit=IMAGE_LIMIT)
+        error = check(c, broken, limit=LENGTH_MAX)
         seen.add(error)
         try:
             read_image(path)

@@ -85,7 +85,7 @@ def test_refusals(arguments, message):
 
 
 def test_model_that_does_not_fit():
-    with pytest.raises(ValueError, match=r"random weights: \d+ MiB of weights and tables; Digilent PYNQ-Z1 has room for 384 MiB"):
+    with pytest.raises(ValueError, match=r"random weights: \d+ MiB of weights and tables; Digilent PYNQ-Z1 has room for 476 MiB"):
         convert(dataclasses.replace(LARGE, layers=100))
 
 # Simulation ---------------------------------------------------------------------------------------

@@ -243,7 +243,7 @@ def test_too_large_images(path, tmp_path):
     huge = tmp_path/"huge.tern"
     with open(huge, "wb") as file:
         file.write(path.read_bytes())
-        file.truncate(400 << 20)
+        file.truncate(477 << 20)
     with pytest.raises(ValueError, match="the board holds"):
         open_device("virtual", "c", huge)
     with Device(VirtualBoard(pl="c")) as device:

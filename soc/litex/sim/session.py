@@ -19,8 +19,7 @@ import numpy as np
 from litex.soc.integration import export
 
 from litetern.firmware.build import build as build_firmware
-from litetern.model.common.files import read_bytes
-from litetern.model.formats.image import IMAGE_LIMIT, read_image, write_image
+from litetern.model.formats.image import read_file, read_image, write_image
 from litetern.model.numerics.micro import micro_model
 from litetern.soc.litex.builder import csr_header
 from litetern.soc.litex.memory_map import BOOT, BOOT_BASE, BOOT_FINISH, BOOT_MAGIC, BOOT_SELFTEST, FIRMWARE_BASE, IMAGE_BASE, MAIN_RAM_BASE
@@ -59,7 +58,7 @@ def export_headers(soc, folder):
 def load_image(path=None):
     """(bytes, QuantisedModel) of an image file, or of the micro model. ValueError and OSError where it is none."""
     if path is not None:
-        return read_bytes(path, IMAGE_LIMIT), read_image(path)
+        return read_file(path), read_image(path)
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "micro.tern")
         write_image(micro_model(**MICRO_SHAPE), file)

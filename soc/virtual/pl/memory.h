@@ -33,8 +33,6 @@ struct Counters {
     uint64_t clocked;
     uint64_t read_beats[4];    // On the R channel.
     uint64_t write_beats[4];   // On the W channel.
-    uint64_t read_bursts[4];
-    uint64_t write_bursts[4];
 };
 
 // Called once per burst: before it is read from memory, after it has been written there.
@@ -186,7 +184,6 @@ public:
                 reads.push_back({pins.ar_addr, beats, pins.ar_id, response(pins.ar_addr, beats, memory.bad_read), 0, 0,
                     counters.cycles + memory.parameters.read_latency - 1});
                 read_bursts++;
-                counters.read_bursts[index]++;
             }
         }
         r_taken = pins.r_valid && pins.r_ready;
@@ -212,7 +209,6 @@ public:
             if (pins.aw_ready) {
                 uint8_t beats = pins.aw_len + 1;
                 writes.push_back({pins.aw_addr, beats, pins.aw_id, response(pins.aw_addr, beats, memory.bad_write), 0, 0, 0});
-                counters.write_bursts[index]++;
             }
         }
         b_taken = pins.b_valid && pins.b_ready;

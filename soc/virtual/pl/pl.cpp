@@ -245,8 +245,6 @@ EXPORT Parameters *pl_parameters(PL *pl) { return &pl->memory.parameters; }
 
 EXPORT const char *pl_fault(PL *pl) { return pl->memory.fault.c_str(); }
 
-EXPORT void pl_clear_fault(PL *pl) { pl->memory.fault.clear(); }
-
 EXPORT void pl_set_hook(PL *pl, Hook hook) { pl->memory.hook = hook; }
 
 // Bytes that the CPU's cache misses have moved: the ports wait for them.

@@ -65,7 +65,7 @@ class _Parameters(ctypes.Structure):
 
 class _Counters(ctypes.Structure):
     _fields_ = [("cycles", ctypes.c_uint64), ("clocked", ctypes.c_uint64)]
-    _fields_ += [(name, ctypes.c_uint64*PORTS_MAX) for name in ("read_beats", "write_beats", "read_bursts", "write_bursts")]
+    _fields_ += [(name, ctypes.c_uint64*PORTS_MAX) for name in ("read_beats", "write_beats")]
 
 
 HOOK = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_uint32, ctypes.c_uint32)
@@ -90,7 +90,6 @@ def _library(pl, verilog, name):
         ("pl_counters",    ctypes.POINTER(_Counters)),
         ("pl_parameters",  ctypes.POINTER(_Parameters)),
         ("pl_fault",       ctypes.c_char_p),
-        ("pl_clear_fault", None),
         ("pl_set_hook",    None,            ctypes.c_void_p),
         ("pl_cpu_traffic", None,            ctypes.c_uint64),
         ("pl_inject",      None,            *[ctypes.c_uint32]*5),
@@ -208,14 +207,6 @@ class RtlPL:
     def write_beats(self):
         """Beats per port on the W channel: list [ports]."""
         return list(self._counters.write_beats[:self.config.ports])
-
-    @property
-    def read_bursts(self):
-        return list(self._counters.read_bursts[:self.config.ports])
-
-    @property
-    def write_bursts(self):
-        return list(self._counters.write_bursts[:self.config.ports])
 
     # Models of others -----------------------------------------------------------------------------
 

@@ -6,9 +6,9 @@
 
 """System-level control of the Zynq as a boot loader leaves it: PLLs, the PL's clock, reset and level shifters; and whether it is programmed."""
 
-from litetern.soc.zynq.memory_map import PS_CLOCK_HZ
+from litetern.soc.zynq.memory_map import PS_CLOCK_HZ, SLCR_KEY
 
-UNLOCK, LOCK, KEY, LOCK_KEY                         = 0x008, 0x004, 0xDF0D, 0x767B
+UNLOCK, LOCK, LOCK_KEY                              = 0x008, 0x004, 0x767B
 IO_PLL, UART_CLOCK, FPGA0_CLOCK, FPGA_RESET, LEVELS = 0x108, 0x154, 0x170, 0x240, 0x900
 OCM_MAP                                             = 0x910
 
@@ -32,7 +32,7 @@ class SLCR:
         return self.registers.get(offset, 0)
 
     def write(self, offset, value):
-        if offset == UNLOCK and value == KEY:
+        if offset == UNLOCK and value == SLCR_KEY:
             self.locked = False
         elif offset == LOCK and value == LOCK_KEY:
             self.locked = True
@@ -52,7 +52,7 @@ class SLCR:
         return self.registers[OCM_MAP] & 0xF == 0xF
 
     @property
-    def pl_reachable(self):
+    def pl_unreachable(self):
         """Why the CPU must not touch the PL yet, or None."""
         if self.registers[LEVELS] & 0xF != 0xF:
             return "its level shifters are off"
