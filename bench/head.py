@@ -27,30 +27,17 @@ from litetern.model.common.printable import printable
 from litetern.model.common.progress import Progress
 from litetern.model.formats.head import PLANES_MAX, shortlist_of, with_head
 from litetern.model.importers import load_checkpoint
-from litetern.model.numerics.exact import ExactHead, ExactModel
+from litetern.model.numerics.exact import ExactHead
 from litetern.model.paths import ROOT
 from litetern.model.perplexity import calibrated, head_name, load_text
+from litetern.model.quality.choose_head import SESSIONS, own_states
 from litetern.model.quality.likelihood import exact_states, negative_log_likelihood
 
 ZOO      = ROOT/"model"/"zoo"/"stories"
-SESSIONS = 64    # Stories that are told at once.
 
 FULL, TERNARY = 17.90, 35.59  # Perplexities of the reference's model with its full head and with the ternary one that it runs.
 
 # Measure ------------------------------------------------------------------------------------------
-
-
-def own_states(model, length, progress=None, seed=1):
-    """Yields (states, tokens that were drawn next) of stories that the model tells."""
-    exact, random = ExactModel(model, SESSIONS, length), np.random.default_rng(seed)
-    tokens = np.full(SESSIONS, model.bos or 0)
-    for position in range(length):
-        states = exact.states(tokens)
-        noise  = random.gumbel(size=(SESSIONS, model.config.vocab))  # The largest of logits and this noise is a draw of the softmax.
-        tokens = (exact.head(states)[0] + noise).argmax(axis=-1)
-        yield states, tokens
-        if progress:
-            progress(position + 1, length)
 
 
 def measure(checkpoint, text, states=12800, progress=None):

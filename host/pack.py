@@ -33,11 +33,12 @@ from litetern.model.common.printable import printable
 from litetern.model.common.progress import Progress
 from litetern.model.formats.head import HEADS, head_shape, with_head
 from litetern.model.formats.image import VERSION, check_model, write_image
-from litetern.model.importers import files_of, load_checkpoint
+from litetern.model.importers import load_checkpoint, files_of
 from litetern.model.importers.assemble import TooLarge
 from litetern.model.numerics.quantised import quantise_checkpoint
 from litetern.model.paths import BUILD, ROOT
 from litetern.model.perplexity import own_floats
+from litetern.model.quality import choose_head
 from litetern.model.quality.clips import clips
 from litetern.model.quality.likelihood import perplexity_heads
 from litetern.model.quality.rounding import round_to_ternary
@@ -52,6 +53,7 @@ TEXT_TOKENS  = 4096               # Of a text that heads are compared on.
 PRICE_TOKENS = 512                # Of calibration's text, where something is clipped.
 WINDOW       = 512                # Positions that a perplexity is taken over.
 RUINED       = 1.5                # Times the floats' perplexity: a model that comes to more is of no use. Heads of one plane take 1.3.
+AUTO         = "auto"             # The head is measured and chosen.
 FORMATS_SECONDS = 1200            # Time-out of the table of formats.
 
 # Pack ---------------------------------------------------------------------------------------------
@@ -103,13 +105,24 @@ def _quality(path, checkpoint, model, text, calibration, result, force, progress
             f"ruins it ({'; '.join(counts.lines()) or 'nothing clips'}); --force packs it all the same")
 
 
+def _chosen_head(checkpoint, model, calibration, progress):
+    """({"head", "planes", "shortlist"} of the cheapest head that serves `model`, figures of all of them for the report)."""
+    records = read_records(calibration) if calibration else calibrate.built_in_text(checkpoint)
+    tokens  = token_stream(records, load_tokenizer(checkpoint.tokenizer, checkpoint.name), checkpoint.before, choose_head.STATES + 1)
+    show    = lambda done, total: progress.show("choosing a head", done, total)
+    rows, of_text, own = choose_head.measure(model, tokens, progress=show)
+    chosen  = choose_head.cheapest(rows)
+    table   = [dataclasses.asdict(row) | {"serves": row.serves, "chosen": row is chosen} for row in rows]
+    return (chosen.kind, chosen.planes, chosen.shortlist), {"states_of_text": of_text, "states_of_the_models_own": own, "heads": table}
+
+
 def pack(path, output, context=None, calibration=None, progress=None, head="int8", planes=None, shortlist=None, ternary=False, text=None,
     force=False, board=plan.BOARD, sessions=1):
     """Packs the checkpoint at `path` into the file `output`; returns the report (see `litetern.host.plan`). Raises ValueError.
 
     context     : positions, at most the checkpoint's own (the default).
     calibration : text file for the steps of the KV cache.
-    head, planes, shortlist : see `litetern.model.formats.head.with_head`.
+    head, planes, shortlist : see `litetern.model.formats.head.with_head`; head "auto": the cheapest that serves (`model.quality.choose_head`).
     ternary     : round a float checkpoint, which else keeps 8 bits a weight, to ternary weights.
     text        : text file on which the floats, the image and the heads are compared.
     board       : whose memory must hold it with the KV caches of `sessions` sessions (`litetern.host.plan.check`).
@@ -119,6 +132,9 @@ def pack(path, output, context=None, calibration=None, progress=None, head="int8
     output   = pathlib.Path(output)
     board    = find_board(board)
     _check_output(output, path, calibration, text)
+    automatic = head == AUTO
+    if automatic and (planes or shortlist):
+        raise ValueError(f"head {AUTO}: finds planes and shortlist itself; name a head to choose them")
     try:
         progress.show("reading the checkpoint")
         read       = lambda done, total: progress.show("reading the checkpoint", done, total)
@@ -127,17 +143,20 @@ def pack(path, output, context=None, calibration=None, progress=None, head="int8
             checkpoint = round_to_ternary(checkpoint)
         if context is not None:
             checkpoint.config = checkpoint.config.with_context(context, checkpoint.name)
-        outline = plan.outline(dataclasses.asdict(checkpoint.config), checkpoint.weights, *head_shape(checkpoint.config, head, planes, shortlist),
-            name=checkpoint.name, tokenizer=checkpoint.tokenizer)
+        shape   = head_shape(checkpoint.config, "int8" if automatic else head, planes, shortlist)
+        outline = plan.outline(dataclasses.asdict(checkpoint.config), checkpoint.weights, *shape, name=checkpoint.name, tokenizer=checkpoint.tokenizer)
         plan.check(plan.report(outline, board, sessions), context)  # Before calibration, which takes time, and the angles, which take memory.
-        show = lambda done, total: progress.show("calibrating the KV cache", done, total)
-        k_steps, v_steps, source = calibrate.steps_of(path, checkpoint, calibration, show)
+        checkpoint, *steps, stored = calibrate.prepare(checkpoint, path, calibration and read_records(calibration), progress=progress.show)
         progress.show("quantising")
-        model          = with_head(quantise_checkpoint(checkpoint, k_steps, v_steps), head, planes, shortlist)
+        model  = quantise_checkpoint(checkpoint, *steps)
+        choice = None
+        if automatic:
+            (head, planes, shortlist), choice = _chosen_head(checkpoint, model, calibration, progress)
+        model = with_head(model, head, planes, shortlist)
         check_model(model)
-        model.metadata = json.dumps({"calibration": pathlib.Path(source).name, "notes": checkpoint.notes,
+        model.metadata = json.dumps({"calibration": pathlib.Path(calibration or stored or "default text").name, "notes": checkpoint.notes,
             "chat_template": checkpoint.chat_template}).encode()
-        result = plan.report(model, board, sessions) | {"notes": checkpoint.notes}
+        result = plan.report(model, board, sessions) | {"notes": checkpoint.notes} | ({"head_measured": choice} if automatic else {})
         plan.check(result, context)
         _quality(path, checkpoint, model, text, calibration, result, force or ternary, progress)
         progress.show("writing")
@@ -179,8 +198,9 @@ def main():
     p.add_argument("checkpoint",          nargs="?",       help="Folder with config.json, *.safetensors and tokenizer.json; a .gguf file; a "
                                                                 ".bin file of llama2.c.")
     p.add_argument("-o", "--output",                       help="Image to write, for example model.tern.")
-    p.add_argument("--head",              default="int8",  choices=HEADS, help="int8: best, reads most. hybrid: the same choices nearly always, "
-                                                                "from a shortlist that the accelerator finds. ternary: reads least (int8).")
+    p.add_argument("--head",              default="int8",  choices=(*HEADS, AUTO), help="int8: best, reads most. hybrid: the same choices nearly always, "
+                                                                "from a shortlist that the accelerator finds. ternary: reads least. auto: measures and takes "
+                                                                "the cheapest hybrid that makes int8's choices (int8).")
     p.add_argument("--planes",            type=int,        help="Ternary planes of a head's row, 1 to 3 (ternary 1, hybrid 2).")
     p.add_argument("--shortlist",         type=int,        help="Rows that a hybrid head scores exactly (1/128 of the vocabulary, up to 256).")
     p.add_argument("--ternary",           action="store_true", help="Round float weights to ternary ones; the price is stated.")

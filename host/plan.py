@@ -156,6 +156,19 @@ def memory_lines(r, context):
 # Report -------------------------------------------------------------------------------------------
 
 
+def _measured_lines(r):
+    """The heads that were measured, cheapest first, and which was taken."""
+    measured, board = r["head_measured"], find_board(r["board"])
+    result   = [f"heads measured on {measured['states_of_text']:,} states of the text and {measured['states_of_the_models_own']:,} of what the model "
+        "goes on to tell", f"  {'head':32}{'ms per token':>13}{'same choice':>13}{'top-p mass':>12}{'perplexity':>12}"]
+    for head in sorted(measured["heads"], key=lambda head: head["bytes"]):
+        name    = "int8" if head["kind"] == "int8" else f"{head['shortlist']} rows by {head['planes']} plane{'s'*(head['planes'] > 1)}"
+        time    = milliseconds(r["weight_bytes"] + head["bytes"], board)
+        result += [f"  {name:32}{time:13.3g}{100*head['agreed']/head['states']:11.2f} %{100*head['mass']:10.2f} %"
+            f"{head['perplexity']:12.4g}{'   taken' if head['chosen'] else ''}"]
+    return result
+
+
 def lines(r):
     """Lines of the report for people."""
     context = r["context_max"]
@@ -178,6 +191,8 @@ def lines(r):
     for choice in r["head_choices"]:
         value   = f"{choice['perplexity']:13.4g}" if "perplexity" in choice else ""
         result += [f"  {choice['head']:32}{console.bytes_text(choice['bytes']):>9}{choice['ms_at_wall']:15.3g}{value}"]
+    if "head_measured" in r:
+        result += ["", *_measured_lines(r)]
     if "perplexity" in r:
         floats, exact = r["perplexity"]["float"], r["perplexity"]["exact"]
         result += ["", "perplexity", f"  {'as the checkpoint has it':32}{floats:9.4g}",

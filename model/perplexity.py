@@ -57,8 +57,9 @@ def load_text(checkpoint, text, tokens_max=None, where="checkpoint"):
 
 
 def calibrated(checkpoint, path):
-    """QuantisedModel of the checkpoint at `path`, with the steps that its owner measured or those of the built-in text."""
-    return quantise_checkpoint(checkpoint, *calibrate.steps_of(path, checkpoint)[:2])
+    """QuantisedModel of the checkpoint at `path`, as it is packed: with the steps that its owner measured or those of the built-in text."""
+    checkpoint, *steps, _ = calibrate.prepare(checkpoint, path)
+    return quantise_checkpoint(checkpoint, *steps)
 
 
 def own_floats(path, tokens, length, *arguments, **options):

@@ -37,7 +37,7 @@ class ExactHead:
         if ternary is None:
             y = matmul(self._rows, x8).T
             return ops.dequantise(y, model.head_steps*step), y
-        y = matmul(self._rows, plane_inputs(x8, ternary.planes), largest=1).T
+        y = self._sums(x8)
         if not ternary.shortlist:
             return ops.dequantise(y, ternary.steps*step), y
         rows   = reduce_rows(y.T, REDUCE_TOPK, ternary.shortlist)
@@ -45,6 +45,16 @@ class ExactHead:
         logits = ops.dequantise(y, ternary.steps*step) if estimate else np.full(y.shape, FLOOR)
         np.put_along_axis(logits, rows, ops.dequantise(scores, model.head_steps[rows]*step), axis=-1)
         return logits, y
+
+    def _sums(self, x8):
+        """int32 [batch, vocab] sums of the ternary pass."""
+        return matmul(self._rows, plane_inputs(x8, self.model.ternary.planes), largest=1).T
+
+    def shortlist(self, x):
+        """(float32 [batch, vocab] estimates of the ternary pass, int64 [batch, shortlist] rows that it lists, best first) of a hybrid head."""
+        ternary, (x8, step) = self.model.ternary, ops.quantise(x)
+        y = self._sums(x8)
+        return ops.dequantise(y, ternary.steps*step[:, None]), reduce_rows(y.T, REDUCE_TOPK, ternary.shortlist)
 
 # Model --------------------------------------------------------------------------------------------
 

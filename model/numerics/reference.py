@@ -49,11 +49,13 @@ class ReferenceModel:
 
     observe: None, or a function (layer index, "q", "k" or "v", float32 [batch, positions, heads, head_dim]) that sees what attention
     gets, in this order (k and v: what the KV cache would hold); calibration uses it.
+    inputs: None, or a function (layer index, group of `model.config.GROUPS`, float32 [batch, positions, columns] x of the group, float32
+    [batch, positions, hidden] residual stream that its results are for or are added to); equalising uses it.
 
     Matrices become floats when their turn comes and are dropped again: all at once would take four times the checkpoint.
     """
-    def __init__(self, checkpoint, observe=None):
-        self.checkpoint, self.config, self.observe = checkpoint, checkpoint.config, observe
+    def __init__(self, checkpoint, observe=None, inputs=None):
+        self.checkpoint, self.config, self.observe, self.inputs = checkpoint, checkpoint.config, observe, inputs
 
     @staticmethod
     def _product(x, matrix):
@@ -76,8 +78,10 @@ class ReferenceModel:
         quantise = fake_quantise if checkpoint.quantised_activations else (lambda x: x)
         x = checkpoint.embedding[tokens].astype(np.float32)
         future = np.triu(np.full((positions, positions), -np.inf, np.float32), 1)
+        see = self.inputs or (lambda index, group, x, stream: None)
         for index, layer in enumerate(checkpoint.layers):
             h = quantise(rms_norm(x, layer["attn_norm"], config.norm_eps))
+            see(index, "qkv", h, x)
             q, k, v = (self._product(h, layer[name]).reshape(batch, positions, -1, config.head_dim) for name in "qkv")
             q, k = (rope(part, config.rope_theta, checkpoint.angles) for part in (q, k))
             if self.observe:
@@ -91,12 +95,17 @@ class ReferenceModel:
             a = ((e/e.sum(axis=-1, keepdims=True)) @ v).transpose(0, 2, 1, 3).reshape(batch, positions, -1)
             if config.sub_norms:
                 a = rms_norm(a, layer["o_norm"], config.norm_eps)
-            x = x + self._product(quantise(a), layer["o"])
+            a = quantise(a)
+            see(index, "o", a, x)
+            x = x + self._product(a, layer["o"])
             h = quantise(rms_norm(x, layer["ffn_norm"], config.norm_eps))
+            see(index, "gate_up", h, x)
             f = ACTIVATION[config.activation](self._product(h, layer["gate"]))*self._product(h, layer["up"])
             if config.sub_norms:
                 f = rms_norm(f, layer["down_norm"], config.norm_eps)
-            x = x + self._product(quantise(f), layer["down"])
+            f = quantise(f)
+            see(index, "down", f, x)
+            x = x + self._product(f, layer["down"])
         return rms_norm(x, checkpoint.final_norm, config.norm_eps)
 
     def logits(self, tokens):

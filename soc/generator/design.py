@@ -21,7 +21,6 @@ from pathlib import Path
 
 import numpy as np
 
-from litetern.model import calibrate
 from litetern.model.formats.config import ModelConfig
 from litetern.model.formats.head import HEADS, PLANES, shortlist_of, with_head
 from litetern.model.formats.image import image_parts, read_image, write_image
@@ -31,7 +30,8 @@ from litetern.model.importers import load_checkpoint
 from litetern.model.numerics.circuits import ATTENTION, AttentionParameters
 from litetern.model.numerics.exact import ExactModel
 from litetern.model.numerics.micro import micro_model
-from litetern.model.numerics.quantised import QuantisedModel, quantise_checkpoint
+from litetern.model.numerics.quantised import QuantisedModel
+from litetern.model.perplexity import calibrated
 from litetern.soc.accelerator import FORMATS, AcceleratorConfig
 from litetern.soc.boards import Board, find_board
 
@@ -95,8 +95,7 @@ def _source(model):
     if path.is_file() and path.suffix == ".tern":
         return _source(read_image(path))
     checkpoint = load_checkpoint(path)
-    quantise   = lambda: quantise_checkpoint(checkpoint, *calibrate.steps_of(path, checkpoint)[:2])
-    return Source(checkpoint.name or path.name, checkpoint.config, quantise, body=FORMATS[checkpoint.weights])
+    return Source(checkpoint.name or path.name, checkpoint.config, lambda: calibrated(checkpoint, path), body=FORMATS[checkpoint.weights])
 
 # Sizing -------------------------------------------------------------------------------------------
 

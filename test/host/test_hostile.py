@@ -15,7 +15,7 @@ from hostile_files import CASES
 from hostile_run import SECONDS, Server, run_clean
 
 # What stands before the line where stderr is no terminal: stages, and the plan of the memory where a model is too large for it.
-STAGES = ("reading the checkpoint", "calibrating the KV cache", "looking for what clips", "quantising", "writing")
+STAGES = ("reading the checkpoint", "equalising", "calibrating the KV cache", "choosing a head", "looking for what clips", "quantising", "writing")
 PLAN   = re.compile(r"memory of the Digilent PYNQ-Z1 \(512 MiB\)|  [A-Za-z0-9, ]{3,32} +[\d.]+ [kMG]?B\b.*")
 
 LONGEST = 600  # Characters of a line.

@@ -13,7 +13,7 @@ import numpy as np
 from safetensors.numpy import save_file
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from litetern.model.importers.huggingface import MATRICES, NORMS, SUB_NORMS
+from litetern.model.importers.huggingface import LLAMA, MATRICES, NORMS, SUB_NORMS
 
 SHAPE = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
     "vocab_size": 320, "max_position_embeddings": 64}
@@ -30,7 +30,10 @@ def tokenizer(vocab):
 
 
 def write_checkpoint(folder, seed=1, **shape):
-    """Writes config.json, model.safetensors and tokenizer.json; `shape` replaces keys of `SHAPE`. Returns the folder."""
+    """Writes config.json, model.safetensors and tokenizer.json; `shape` replaces keys of `SHAPE`. Returns the folder.
+
+    architectures=["LlamaForCausalLM"]: floats without sub-norms, which become int8.
+    """
     folder, shape = pathlib.Path(folder), SHAPE | shape
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(seed)
@@ -40,8 +43,9 @@ def write_checkpoint(folder, seed=1, **shape):
     sizes       = {"q": (hidden, hidden), "k": (kv, hidden), "v": (kv, hidden), "o": (hidden, hidden), "gate": (ffn, hidden),
         "up": (ffn, hidden), "down": (hidden, ffn), "attn_norm": (hidden,), "ffn_norm": (hidden,), "o_norm": (hidden,), "down_norm": (ffn,)}
     tensors = {"model.embed_tokens.weight": random.normal(0, 1, (shape["vocab_size"], hidden)), "model.norm.weight": np.ones(hidden)}
+    names = MATRICES | NORMS | ({} if shape.get("architectures") == [LLAMA] else SUB_NORMS)
     for layer in range(shape["num_hidden_layers"]):
-        for key, name in (MATRICES | NORMS | SUB_NORMS).items():
+        for key, name in names.items():
             drawn = random.normal(0, 0.5, sizes[key]) if key in MATRICES else random.uniform(0.5, 1.5, sizes[key])
             tensors[f"model.layers.{layer}.{name}.weight"] = drawn
     save_file({name: tensor.astype(np.float32) for name, tensor in tensors.items()}, folder/"model.safetensors")
