@@ -53,7 +53,8 @@ TEXT_TOKENS  = 4096               # Of a text that heads are compared on.
 PRICE_TOKENS = 512                # Of calibration's text, where something is clipped.
 WINDOW       = 512                # Positions that a perplexity is taken over.
 RUINED       = 1.5                # Times the floats' perplexity: a model that comes to more is of no use. Heads of one plane take 1.3.
-AUTO         = "auto"             # The head is measured and chosen.
+AUTO         = "auto"             # The head is measured and chosen …
+HEAD_SHARE   = 0.05               # … where nobody chooses, if int8 rows take more than so much of a token.
 FORMATS_SECONDS = 1200            # Time-out of the table of formats.
 
 # Pack ---------------------------------------------------------------------------------------------
@@ -122,7 +123,8 @@ def pack(path, output, context=None, calibration=None, progress=None, head="int8
 
     context     : positions, at most the checkpoint's own (the default).
     calibration : text file for the steps of the KV cache.
-    head, planes, shortlist : see `litetern.model.formats.head.with_head`; head "auto": the cheapest that serves (`model.quality.choose_head`).
+    head, planes, shortlist : see `litetern.model.formats.head.with_head`; head "auto": the cheapest that serves (`model.quality.choose_head`); None:
+                  auto where int8 rows take more than `HEAD_SHARE` of a token, else int8.
     ternary     : round a float checkpoint, which else keeps 8 bits a weight, to ternary weights.
     text        : text file on which the floats, the image and the heads are compared.
     board       : whose memory must hold it with the KV caches of `sessions` sessions (`litetern.host.plan.check`).
@@ -132,8 +134,7 @@ def pack(path, output, context=None, calibration=None, progress=None, head="int8
     output   = pathlib.Path(output)
     board    = find_board(board)
     _check_output(output, path, calibration, text)
-    automatic = head == AUTO
-    if automatic and (planes or shortlist):
+    if head == AUTO and (planes or shortlist):
         raise ValueError(f"head {AUTO}: finds planes and shortlist itself; name a head to choose them")
     try:
         progress.show("reading the checkpoint")
@@ -143,9 +144,14 @@ def pack(path, output, context=None, calibration=None, progress=None, head="int8
             checkpoint = round_to_ternary(checkpoint)
         if context is not None:
             checkpoint.config = checkpoint.config.with_context(context, checkpoint.name)
-        shape   = head_shape(checkpoint.config, "int8" if automatic else head, planes, shortlist)
+        shape   = head_shape(checkpoint.config, "int8" if head in (None, AUTO) else head, planes, shortlist)
         outline = plan.outline(dataclasses.asdict(checkpoint.config), checkpoint.weights, *shape, name=checkpoint.name, tokenizer=checkpoint.tokenizer)
-        plan.check(plan.report(outline, board, sessions), context)  # Before calibration, which takes time, and the angles, which take memory.
+        figures = plan.report(outline, board, sessions)
+        plan.check(figures, context)  # Before calibration, which takes time, and the angles, which take memory.
+        if head is None:
+            dear = checkpoint.tokenizer and figures["head_bytes"] > HEAD_SHARE*(figures["weight_bytes"] + figures["head_bytes"])
+            head = AUTO if dear else "int8"
+        automatic = head == AUTO
         checkpoint, *steps, stored = calibrate.prepare(checkpoint, path, calibration and read_records(calibration), progress=progress.show)
         progress.show("quantising")
         model  = quantise_checkpoint(checkpoint, *steps)
@@ -198,9 +204,9 @@ def main():
     p.add_argument("checkpoint",          nargs="?",       help="Folder with config.json, *.safetensors and tokenizer.json; a .gguf file; a "
                                                                 ".bin file of llama2.c.")
     p.add_argument("-o", "--output",                       help="Image to write, for example model.tern.")
-    p.add_argument("--head",              default="int8",  choices=(*HEADS, AUTO), help="int8: best, reads most. hybrid: the same choices nearly always, "
+    p.add_argument("--head",              choices=(*HEADS, AUTO), help="int8: best, reads most. hybrid: the same choices nearly always, "
                                                                 "from a shortlist that the accelerator finds. ternary: reads least. auto: measures and takes "
-                                                                "the cheapest hybrid that makes int8's choices (int8).")
+                                                                f"the cheapest hybrid that makes int8's choices (where int8 takes over {HEAD_SHARE:.0%} of a token; else int8).")
     p.add_argument("--planes",            type=int,        help="Ternary planes of a head's row, 1 to 3 (ternary 1, hybrid 2).")
     p.add_argument("--shortlist",         type=int,        help="Rows that a hybrid head scores exactly (1/128 of the vocabulary, up to 256).")
     p.add_argument("--ternary",           action="store_true", help="Round float weights to ternary ones; the price is stated.")

@@ -80,12 +80,12 @@ def test_image_holds_the_checkpoint(checkpoint, tmp_path):
 
 
 def test_table_names_the_sizes(checkpoint, tmp_path):
-    status, out, err = pack(checkpoint, "-o", tmp_path/"m.tern")
+    status, out, err = pack(checkpoint, "-o", tmp_path/"m.tern", "--head", "int8")
     assert status == 0 and "2 layers of 64" in out and "at the memory wall" in out and "64 of 64 positions" in out
     assert err.splitlines() == ["reading the checkpoint", "calibrating the KV cache", "quantising", "looking for what clips", "writing"]
 
 
-@pytest.mark.parametrize("arguments, number, planes, shortlist", [([], HEAD_INT8, 0, 0), (["--head", "ternary"], HEAD_TERNARY, 1, 0),
+@pytest.mark.parametrize("arguments, number, planes, shortlist", [(["--head", "int8"], HEAD_INT8, 0, 0), (["--head", "ternary"], HEAD_TERNARY, 1, 0),
     (["--head", "hybrid"], HEAD_HYBRID, 2, 2), (["--head", "hybrid", "--planes", 3, "--shortlist", 40], HEAD_HYBRID, 3, 40)])
 def test_heads(checkpoint, tmp_path, arguments, number, planes, shortlist):
     status, out, _ = pack(checkpoint, "-o", tmp_path/"m.tern", "--json", *arguments)

@@ -78,6 +78,15 @@ def test_cheapest_that_serves(agreed, mass, taken):
     assert cheapest(rows).bytes == taken
 
 
+@pytest.mark.parametrize("share, measured", [(0.05, True), (0.95, False)])
+def test_measured_where_nobody_chooses_and_int8_is_dear(tmp_path, monkeypatch, share, measured):
+    monkeypatch.setattr(packer, "HEAD_SHARE", share)
+    monkeypatch.setattr(choose_head, "STATES", 500)
+    monkeypatch.setattr(choose_head, "measure", lambda model, tokens, progress: measure(model, tokens, 500, progress))
+    result = packer.pack(write_checkpoint(tmp_path/"tiny"), tmp_path/"m.tern", head=None)
+    assert ("head_measured" in result) == measured
+
+
 def test_packer_takes_it_and_prints_the_table(tmp_path, monkeypatch):
     monkeypatch.setattr(choose_head, "STATES", 500)
     monkeypatch.setattr(choose_head, "measure", lambda model, tokens, progress: measure(model, tokens, 500, progress))
