@@ -111,7 +111,8 @@ def _chosen_head(checkpoint, model, calibration, progress):
     records = read_records(calibration) if calibration else calibrate.built_in_text(checkpoint)
     tokens  = token_stream(records, load_tokenizer(checkpoint.tokenizer, checkpoint.name), checkpoint.before, choose_head.STATES + 1)
     show    = lambda done, total: progress.show("choosing a head", done, total)
-    rows, of_text, own = choose_head.measure(model, tokens, progress=show)
+    with np.errstate(all="ignore"):  # A model that leaves float32 keeps its int8 head, and is refused below with its price.
+        rows, of_text, own = choose_head.measure(model, tokens, progress=show)
     chosen  = choose_head.cheapest(rows)
     table   = [dataclasses.asdict(row) | {"serves": row.serves, "chosen": row is chosen} for row in rows]
     return (chosen.kind, chosen.planes, chosen.shortlist), {"states_of_text": of_text, "states_of_the_models_own": own, "heads": table}
@@ -206,7 +207,7 @@ def main():
     p.add_argument("-o", "--output",                       help="Image to write, for example model.tern.")
     p.add_argument("--head",              choices=(*HEADS, AUTO), help="int8: best, reads most. hybrid: the same choices nearly always, "
                                                                 "from a shortlist that the accelerator finds. ternary: reads least. auto: measures and takes "
-                                                                f"the cheapest hybrid that makes int8's choices (where int8 takes over {HEAD_SHARE:.0%} of a token; else int8).")
+                                                                f"the cheapest hybrid that makes int8's choices (where int8 takes over {100*HEAD_SHARE:.0f} %% of a token; else int8).")
     p.add_argument("--planes",            type=int,        help="Ternary planes of a head's row, 1 to 3 (ternary 1, hybrid 2).")
     p.add_argument("--shortlist",         type=int,        help="Rows that a hybrid head scores exactly (1/128 of the vocabulary, up to 256).")
     p.add_argument("--ternary",           action="store_true", help="Round float weights to ternary ones; the price is stated.")
