@@ -22,7 +22,7 @@ if __name__ == "__main__":  # Imports start at the project's root; packages come
 import sys
 
 from litetern.bench.table import Row, parser, show
-from litetern.model.common.printable import printable
+from litetern.model.common import console
 from litetern.model.common.progress import Progress
 from litetern.model.importers import load_checkpoint
 from litetern.model.numerics.saturation import KINDS, Saturation
@@ -58,13 +58,10 @@ def main():
     p.add_argument("--context", default=512,  type=int,   help="Positions of a window (512).")
     args     = p.parse_args()
     progress = Progress()
-    try:
-        rows = measure(args.checkpoint, args.text, args.tokens, args.context, progress)
-    except ValueError as error:
-        sys.exit(f"exact_price.py: {printable(str(error))}")
+    rows = measure(args.checkpoint, args.text, args.tokens, args.context, progress)
     progress.end()
     show(rows, args.json)
 
 
 if __name__ == "__main__":
-    main()
+    console.run(main)

@@ -23,7 +23,7 @@ import sys
 import numpy as np
 
 from litetern.bench.table import Row, parser, show
-from litetern.model.common.printable import printable
+from litetern.model.common import console
 from litetern.model.common.progress import Progress
 from litetern.model.formats.head import PLANES_MAX, shortlist_of, with_head
 from litetern.model.importers import load_checkpoint
@@ -81,13 +81,10 @@ def main():
     p.add_argument("--states",     default=12800, type=int, help="At most so many states (12800).")
     args     = p.parse_args()
     progress = Progress()
-    try:
-        rows = measure(args.checkpoint, args.text, args.states, lambda done, total: progress.show("exact path", done, total))
-    except ValueError as error:
-        sys.exit(f"head.py: {printable(str(error))}")
+    rows = measure(args.checkpoint, args.text, args.states, lambda done, total: progress.show("exact path", done, total))
     progress.end()
     show(rows, args.json)
 
 
 if __name__ == "__main__":
-    main()
+    console.run(main)

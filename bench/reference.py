@@ -35,6 +35,7 @@ import numpy as np
 from litetern.bench import bitnet_large, resources, wall
 from litetern.bench.table import Row, parser, show
 from litetern.host.link.device import Device, Sampling
+from litetern.model.common import console
 from litetern.model.formats.head import with_head
 from litetern.model.formats.image import write_image
 from litetern.model.formats.shapes import SHAPES
@@ -213,29 +214,24 @@ def main():
     def progress(text):
         if not args.json:
             print(f"{text} …", file=sys.stderr, flush=True)
-    try:
-        if "wall" in chosen:
-            rows += wall.measure(progress)
-        if "circuits" in chosen:
-            progress("circuits")
-            rows += circuits()
-        if "fabric" in chosen:
-            rows += fabric(progress)
-        if "token" in chosen:
-            found, figures = tokens(progress)
-            rows += found
-            plot(figures, args.plot)
-            progress(f"plot: {args.plot}")
-        if "chip" in chosen:
-            for design in resources.DESIGNS:
-                progress(design.name)
-                rows += resources.measure(design)[0]
-    except (ValueError, RuntimeError, OSError) as error:
-        sys.exit(f"reference.py: {error}")
-    except KeyboardInterrupt:
-        sys.exit("reference.py: stopped")
+    if "wall" in chosen:
+        rows += wall.measure(progress)
+    if "circuits" in chosen:
+        progress("circuits")
+        rows += circuits()
+    if "fabric" in chosen:
+        rows += fabric(progress)
+    if "token" in chosen:
+        found, figures = tokens(progress)
+        rows += found
+        plot(figures, args.plot)
+        progress(f"plot: {args.plot}")
+    if "chip" in chosen:
+        for design in resources.DESIGNS:
+            progress(design.name)
+            rows += resources.measure(design)[0]
     show(rows, args.json)
 
 
 if __name__ == "__main__":
-    main()
+    console.run(main)

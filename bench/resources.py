@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from litetern.bench.table import Row, parser, show
 from litetern.cores.attention.core import Attention
 from litetern.cores.matmul.core import Matmul
+from litetern.model.common import console
 from litetern.soc.accelerator import AcceleratorConfig
 from litetern.soc.tools.netlist import core_verilog, pl_verilog
 from litetern.soc.tools.yosys import synthesize
@@ -100,10 +101,7 @@ def main():
     for name in args.designs:
         if name not in names:
             p.error(f"unknown design {name!r}: must be one of {', '.join(names)}")
-    try:
-        measured = [(design, *measure(design)) for design in DESIGNS if not args.designs or design.name in args.designs]
-    except ValueError as e:
-        sys.exit(f"resources.py: {e}")
+    measured = [(design, *measure(design)) for design in DESIGNS if not args.designs or design.name in args.designs]
     show([row for _, rows, _ in measured for row in rows], args.json)
     if args.paths and not args.json:
         for design, _, paths in measured:
@@ -113,4 +111,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    console.run(main)

@@ -22,11 +22,12 @@ import json
 import secrets
 import sys
 
-from litetern.host import console, terminal
+from litetern.host import terminal
 from litetern.host.conversation import Conversation, Dialogue, Vocabulary, check_length, typed
 from litetern.host.link.device import open_device
 from litetern.host.link.transport import BOARDS
 from litetern.host.pack import packed
+from litetern.model.common import console
 from litetern.model.common.printable import CONTROL, printable
 from litetern.model.common.progress import Progress
 from litetern.model.formats.image import read_image

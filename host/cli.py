@@ -12,7 +12,7 @@
 import importlib
 import sys
 
-from litetern.host import console
+from litetern.model.common import console
 from litetern.model.setup import environment
 
 # Name: (module, what it does). Each has a main() that reads sys.argv.

@@ -28,8 +28,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from litetern.host import console, plan
+from litetern.host import plan
 from litetern.host.link.device import Device, Sampling
+from litetern.model.common import console
 from litetern.model.formats.image import write_image
 from litetern.model.importers import load_checkpoint
 from litetern.model.importers.assemble import check_fits

@@ -27,8 +27,9 @@ import sys
 
 import numpy as np
 
-from litetern.host import console, plan
+from litetern.host import plan
 from litetern.model import calibrate
+from litetern.model.common import console
 from litetern.model.common.printable import printable
 from litetern.model.common.progress import Progress
 from litetern.model.formats.head import HEADS, head_shape, with_head

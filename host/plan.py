@@ -8,7 +8,7 @@
 
 import numpy as np
 
-from litetern.host import console
+from litetern.model.common import console
 from litetern.model.formats.head import HEADS, head_bytes
 from litetern.model.formats.image import image_parts
 from litetern.model.formats.stream import BEAT_BYTES, FORMAT_INT8, FORMAT_TERNARY, row_beats

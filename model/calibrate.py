@@ -23,9 +23,9 @@ import sys
 
 import numpy as np
 
+from litetern.model.common import console
 from litetern.model.common.fields import Fields, is_number
 from litetern.model.common.files import read_json
-from litetern.model.common.printable import printable
 from litetern.model.common.progress import Progress
 from litetern.model.formats.image import FLOAT_HIGH, FLOAT_LOW
 from litetern.model.importers import load_checkpoint
@@ -151,17 +151,14 @@ def main():
     p.add_argument("--margin", type=float,               help=f"Head room over the largest value seen (default: 1; int8 bodies {HEAD_ROOM[0]} of K, {HEAD_ROOM[1]} of V).")
     args     = p.parse_args()
     progress = Progress()
-    try:
-        checkpoint = load_checkpoint(args.checkpoint)
-        records = read_records(args.text) if args.text else built_in_text(checkpoint)
-        _, *steps, _ = prepare(checkpoint, args.checkpoint, records, args.margin, progress.show)
-        path = pathlib.Path(args.checkpoint)/FILE
-        write_steps(path, *steps, pathlib.Path(args.text).name if args.text else "built-in text")
-    except (OSError, ValueError) as error:
-        sys.exit(f"calibrate.py: {printable(str(error))}")
+    checkpoint = load_checkpoint(args.checkpoint)
+    records = read_records(args.text) if args.text else built_in_text(checkpoint)
+    _, *steps, _ = prepare(checkpoint, args.checkpoint, records, args.margin, progress.show)
+    path = pathlib.Path(args.checkpoint)/FILE
+    write_steps(path, *steps, pathlib.Path(args.text).name if args.text else "built-in text")
     progress.end()
     print(f"{path}: K steps {steps[0].min():.5f} to {steps[0].max():.5f}, V steps {steps[1].min():.5f} to {steps[1].max():.5f}")
 
 
 if __name__ == "__main__":
-    main()
+    console.run(main)

@@ -21,7 +21,7 @@ import sys
 from dataclasses import replace
 
 from litetern.model import calibrate
-from litetern.model.common.printable import printable
+from litetern.model.common import console
 from litetern.model.common.progress import Progress
 from litetern.model.formats.head import with_head
 from litetern.model.importers import load_checkpoint
@@ -112,10 +112,7 @@ def main():
     p.add_argument("--ternary",     action="store_true",          help="Round a float checkpoint to ternary weights.")
     p.add_argument("--json",        action="store_true",          help="Print the rows as one JSON array.")
     args = p.parse_args()
-    try:
-        rows = table(args.checkpoint, args.text, args.stride, args.tokens, args.attention, ternary=args.ternary, context=args.context)
-    except ValueError as error:
-        sys.exit(f"perplexity.py: {printable(str(error))}")
+    rows = table(args.checkpoint, args.text, args.stride, args.tokens, args.attention, ternary=args.ternary, context=args.context)
     if args.json:
         print(json.dumps(rows))
         return
@@ -125,4 +122,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    console.run(main)

@@ -21,7 +21,6 @@ if __name__ == "__main__":  # Imports start at the project's root; packages come
 import dataclasses
 import json
 import os
-import re
 import subprocess
 import sys
 
@@ -35,7 +34,7 @@ from litex.soc.integration.soc import SoCRegion
 from litex.soc.integration.soc_core import SoCCore
 from litex.build.parser import LiteXArgumentParser  # Behind soc_core: LiteX imports it in a circle.
 
-from litetern.model.common.printable import printable
+from litetern.model.common import console
 from litetern.model.formats.head import HEADS
 from litetern.model.formats.shapes import SHAPES
 from litetern.model.paths import BUILD
@@ -207,13 +206,8 @@ def run(parser, args):
 
 
 def main():
-    try:
-        run(*parse())
-    except (ValueError, RuntimeError, OSError) as error:
-        sys.exit(f"pynqz1.py: {printable(str(error))}")
-    except KeyboardInterrupt:
-        sys.exit("pynqz1.py: stopped; what was built stays in build/")
+    run(*parse())
 
 
 if __name__ == "__main__":
-    main()
+    console.run(main)

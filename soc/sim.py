@@ -39,6 +39,7 @@ from litex.build.parser import LiteXArgumentParser  # Behind soc_core: LiteX imp
 from litedram import modules as litedram_modules
 from litedram.phy.model import SDRAMPHYModel, sdram_module_nphases
 
+from litetern.model.common import console
 from litetern.model.common.progress import Progress
 from litetern.model.paths import BUILD
 from litetern.soc.accelerator import AcceleratorConfig, accelerator_argdict, accelerator_args
@@ -46,8 +47,7 @@ from litetern.soc.litex.builder import FirmwareBuilder
 from litetern.soc.litex.litedram import add_accelerator
 from litetern.soc.litex.memory_map import MAIN_RAM_BASE
 from litetern.soc.litex.sim import session
-from litetern.soc.litex.sim.simulator import SimulatorError, compile_simulator, copy_modules
-from litetern.soc.tools.verilate import VerilateError
+from litetern.soc.litex.sim.simulator import compile_simulator, copy_modules
 
 SYS_CLK_FREQ   = int(1e6)      # As in litex_sim: a cycle is a microsecond of the SoC's timers.
 SDRAM_CLK_FREQ = int(100e6)    # Timing of the SDRAM.
@@ -230,11 +230,8 @@ def simulate(parser, args):
 
 def main():
     parser, args = parse()
-    try:
-        sys.exit(simulate(parser, args))
-    except (SimulatorError, VerilateError, ValueError, OSError) as error:
-        sys.exit(f"sim.py: {error}")
+    return simulate(parser, args)
 
 
 if __name__ == "__main__":
-    main()
+    console.run(main)

@@ -29,6 +29,7 @@ from litex_boards.targets.radiona_ulx3s import BaseSoC
 
 from litex.build.parser import LiteXArgumentParser
 
+from litetern.model.common import console
 from litetern.model.paths import BUILD
 from litetern.soc.accelerator import AcceleratorConfig, accelerator_argdict, accelerator_args
 from litetern.soc.litex.builder import FirmwareBuilder, HeaderBuilder
@@ -81,23 +82,20 @@ def main():
     parser.add_target_argument("--sdram-module",    default="MT48LC16M16",        help="SDRAM chip of the board.")
     accelerator_args(parser, ports=1, row_weights_max=8192)  # One lane reads more than a 16-bit SDRAM gives.
     args = parser.parse_args()
-    try:
-        config = AcceleratorConfig(**accelerator_argdict(args), clock_hz=args.sys_clk_freq)
-        soc    = SoC(config, device=args.device, sys_clk_freq=args.sys_clk_freq, sdram_module_cls=args.sdram_module,
-            toolchain=args.toolchain, **parser.soc_argdict)
-        options = parser.builder_argdict
-        builder = (HeaderBuilder if options["compile_software"] else FirmwareBuilder)(soc, **options)
-        if args.build:
-            find_tools(BUILD/"tools")
-        soc.platform.toolchain._pnr_opts += f"--log {LOG} "
-        builder.build(run=args.build, **parser.toolchain_argdict)
-        if args.build:
-            print("\n".join(report((Path(builder.gateware_dir)/LOG).read_text())))
-    except (ValueError, OSError) as error:
-        sys.exit(f"ulx3s.py: {error}")
+    config = AcceleratorConfig(**accelerator_argdict(args), clock_hz=args.sys_clk_freq)
+    soc    = SoC(config, device=args.device, sys_clk_freq=args.sys_clk_freq, sdram_module_cls=args.sdram_module,
+        toolchain=args.toolchain, **parser.soc_argdict)
+    options = parser.builder_argdict
+    builder = (HeaderBuilder if options["compile_software"] else FirmwareBuilder)(soc, **options)
+    if args.build:
+        find_tools(BUILD/"tools")
+    soc.platform.toolchain._pnr_opts += f"--log {LOG} "
+    builder.build(run=args.build, **parser.toolchain_argdict)
+    if args.build:
+        print("\n".join(report((Path(builder.gateware_dir)/LOG).read_text())))
     if args.load:
         soc.platform.create_programmer().load_bitstream(builder.get_bitstream_filename(mode="sram", ext=".svf"))
 
 
 if __name__ == "__main__":
-    main()
+    console.run(main)

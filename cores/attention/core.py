@@ -13,7 +13,7 @@ from litex.gen import *
 from litex.soc.interconnect import stream
 
 from litetern.cores.attention.parser import ERRORS, AttentionParser
-from litetern.cores.attention.pipeline import STORE, Pipeline
+from litetern.cores.attention.pipeline import STORE, Delays
 from litetern.cores.attention.query import AttentionQuery, numerator_bits
 from litetern.cores.attention.results import AttentionResults
 from litetern.model.formats.stream import BEAT_BYTES, HEAD_DIM_MAX
@@ -71,7 +71,7 @@ class Attention(LiteXModule):
         # # #
 
         self.parser   = parser   = AttentionParser(head_dim_max, queries_max, rows_max, parameters.mantissa_bits, latency=STORE - 1)
-        self.pipeline = pipeline = Pipeline()
+        self.pipeline = pipeline = Delays()
         tags, at      = parser.tags, pipeline.at
 
         # Queries ----------------------------------------------------------------------------------

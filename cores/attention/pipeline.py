@@ -4,7 +4,7 @@
 # Copyright (c) 2026 LiteTern developers
 # SPDX-License-Identifier: BSD-2-Clause
 
-"""Pipeline of the attention core: stages, and signals delayed to them."""
+"""Delays of the attention core: stages, and signals delayed to them."""
 
 from migen import *
 
@@ -23,10 +23,10 @@ SCALED     = 14  # Times the mantissa.
 STORE      = 15  # Score, clamped, goes to its buffer and enters the maximum.
 MULTIPLIER = 10  # Mantissa and exponent are loaded: after the rows of the record before (2 cycles ahead at the least), before its own.
 
-# Pipeline -----------------------------------------------------------------------------------------
+# Delays -----------------------------------------------------------------------------------------
 
 
-class Pipeline(LiteXModule):
+class Delays(LiteXModule):
     """Delays signals from stage 1 to the stages where they are used.
 
     Delays have no reset, so that they become shift registers in LUTs; ``reset=True`` makes them flip-flops, for what must not outlive

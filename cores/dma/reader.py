@@ -39,6 +39,9 @@ class DMAReader(LiteXModule):
 
     There is no data FIFO: the HP port's own holds what the stream cannot take.
 
+    LiteX's and LiteDRAM's DMAs are not used: the first makes single-beat Wishbone accesses, the second asks word by word, and neither
+    keeps AXI3 bursts and descriptors on their way at once.
+
     ::
 
         descriptor fetch ─► burst cutter ─┬─► AR

@@ -20,7 +20,7 @@ import sys
 import numpy as np
 
 from litetern.model.calibrate import DEFAULT_TEXT, kv_steps
-from litetern.model.common.printable import printable
+from litetern.model.common import console
 from litetern.model.common.progress import Progress
 from litetern.model.numerics.quantised import quantise_checkpoint
 from litetern.model.quality.likelihood import batches, negative_log_likelihood, perplexity_exact
@@ -105,10 +105,7 @@ def main():
     p.add_argument("--tokens", type=int,            help="Look at the first so many tokens only.")
     p.add_argument("--json",   action="store_true", help="Print one JSON object.")
     args = p.parse_args()
-    try:
-        rows, cut = table(args.model, args.text, args.tokens)
-    except (OSError, ValueError) as error:
-        sys.exit(f"price.py: {printable(str(error))}")
+    rows, cut = table(args.model, args.text, args.tokens)
     if args.json:
         print(json.dumps({"rows": rows, "cut": cut}))
         return
@@ -120,4 +117,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    console.run(main)

@@ -21,7 +21,8 @@ import select
 import socket
 import sys
 
-from litetern.soc.virtual.board import PLS, BoardError, VirtualBoard
+from litetern.model.common import console
+from litetern.soc.virtual.board import PLS, VirtualBoard
 
 IDLE = 0.02  # Seconds between two looks at a board that waits for its host.
 
@@ -59,15 +60,10 @@ def main():
     parser.add_argument("--port", type=int, default=4321, help="TCP port on this machine.")
     parser.add_argument("--pl",   default="rtl",          help=f"What runs the lists: {', '.join(PLS)}.")
     args = parser.parse_args()
-    try:
-        with VirtualBoard(args.image, pl=args.pl) as board, socket.create_server(("127.0.0.1", args.port)) as listener:
-            print(f"UART at socket://127.0.0.1:{listener.getsockname()[1]}", flush=True)
-            serve(board, listener)
-    except (BoardError, ValueError, OSError) as error:
-        sys.exit(f"serve.py: {error}")
-    except KeyboardInterrupt:
-        pass
+    with VirtualBoard(args.image, pl=args.pl) as board, socket.create_server(("127.0.0.1", args.port)) as listener:
+        print(f"UART at socket://127.0.0.1:{listener.getsockname()[1]}", flush=True)
+        serve(board, listener)
 
 
 if __name__ == "__main__":
-    main()
+    console.run(main)

@@ -109,7 +109,7 @@ def _become(console, script, arguments, out, err):
 
 def main():
     sys.path[0] = str(ROOT)
-    console     = importlib.import_module("litetern.host.console")
+    console     = importlib.import_module("litetern.model.common.console")
     for script in SCRIPTS.values():
         importlib.import_module(script.removesuffix(".py").replace("/", "."))
     requests = open(os.dup(0), encoding="utf-8")  # sys.stdin stays as new for the commands.

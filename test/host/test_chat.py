@@ -24,11 +24,12 @@ import pytest
 from tokenizers.pre_tokenizers import ByteLevel
 
 from exact_device import ExactDevice
-from litetern.host import chat, console, terminal
+from litetern.host import chat, terminal
 from litetern.host.chat import Settings
 from litetern.host.conversation import HALF, Conversation, TextStream, Vocabulary
 from litetern.host.link import device, messages
 from litetern.host.pack import pack
+from litetern.model.common import console
 from litetern.model.common.printable import CONTROL, printable
 from litetern.model.common.progress import Progress
 from litetern.model.formats.image import IMAGE_HEADER, LAYER_RECORD, read_image

@@ -24,11 +24,12 @@ import time
 import pytest
 
 from litetern.firmware import build
-from litetern.host import chat, console
+from litetern.host import chat
 from litetern.host.conversation import Vocabulary
 from litetern.host.link.device import Device
 from litetern.host.link.transport import SerialTransport
 from litetern.host.pack import pack
+from litetern.model.common import console
 from litetern.model.formats.image import read_image
 from litetern.model.paths import ROOT
 from litetern.soc.tools import verilate

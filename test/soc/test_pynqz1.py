@@ -213,7 +213,7 @@ def test_missing_yosys_is_said_at_once(monkeypatch, capsys):
     monkeypatch.setattr(generator.Design, "report", lambda *_, synthesise=True, **__: "done" if not synthesise else pytest.fail("too late"))
     for options in (["--report"], ["--build", "--toolchain", "yosys"]):
         monkeypatch.setattr(sys, "argv", ["pynqz1.py", *options])
-        with pytest.raises(SystemExit, match="Yosys not found"):
+        with pytest.raises(ValueError, match="Yosys not found"):
             pynqz1.main()
     monkeypatch.setattr(sys, "argv", ["pynqz1.py", "--report", "--estimate"])
     pynqz1.main()
