@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-import hostile_folders, hostile_singles  # Each adds its cases.
+import hostile_folders, hostile_singles, hostile_talk  # Each adds its cases.
 from hostile_files import CASES
 from hostile_run import SECONDS, Server, run_clean
 
