@@ -40,7 +40,7 @@ class Tokenizer:
         self.bytes    = frozenset(about["bytes"])
 
     def _load(self):
-        return self._sandbox.ask({"call": "load", "json": self._json}, SECONDS + len(self._json)/LOADED, most=len(self._json) + (1 << 20))
+        return self._sandbox.ask({"call": "load", "text": self._json}, SECONDS + len(self._json)/LOADED, most=len(self._json) + (1 << 20))
 
     def _ask(self, call, size=0, **arguments):
         """size: characters of the arguments."""

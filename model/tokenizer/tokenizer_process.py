@@ -7,6 +7,7 @@
 """The library `tokenizers` in the process of a `litetern.model.tokenizer.tokenizer.Tokenizer` (`litetern.model.common.sandbox`): {"call": name of a function, its arguments}."""
 
 import base64
+import json
 import re
 
 from tokenizers import Tokenizer
@@ -20,16 +21,19 @@ _loaded = None
 # Functions ----------------------------------------------------------------------------------------
 
 
-def load(json):
+def load(text):
     """Takes the tokenizer of a JSON text for the calls that follow. Cutting and padding texts, and merges left to chance, were of its
-    training: off."""
+    training: off. ValueError where a token was added under a number that nothing has: the library takes the next one, another row."""
     global _loaded
-    _loaded = Tokenizer.from_str(json)
+    _loaded = Tokenizer.from_str(text)
     _loaded.no_truncation()
     _loaded.no_padding()
     if getattr(_loaded.model, "dropout", None) is not None:
         _loaded.model.dropout = None
     tokens = _loaded.get_vocab(with_added_tokens=True)
+    for added in json.loads(text).get("added_tokens") or ():
+        if added["id"] not in tokens.values():
+            raise ValueError(f"the added token {added['content']!r} states number {added['id']}, where the tokenizer has {tokens[added['content']]}")
     falls  = b'"ByteFallback"' in (_loaded.decoder.__getstate__() if _loaded.decoder else b"")
     return {
         "largest" : max(tokens.values(), default=0),

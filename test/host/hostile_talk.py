@@ -49,7 +49,7 @@ for _name, _line, _data in (
     ("model a list",         "tokenizer.json", edited(model=_deep)),
     ("vocabulary a number",  "tokenizer.json", model(vocab=5)),
     ("merges of nothing",    "tokenizer.json", model(merges=["no such pair"])),
-    ("id beyond",            "tokenizer.json", added((2**31, "a token of its own"))),
+    ("id beyond",            "states number 2147483648", added((2**31, "a token of its own"))),
     ("WordLevel, no unk",    "cannot encode", edited(model={"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "[UNK]"})),
     ("Precompiled broken",   "tokenizer.json", edited(normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA"})),
     ("Precompiled no base64", "tokenizer.json", edited(normalizer={"type": "Precompiled", "precompiled_charsmap": "???"})),

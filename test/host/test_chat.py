@@ -30,7 +30,7 @@ from litetern.host.conversation import HALF, Conversation, TextStream, Vocabular
 from litetern.host.link import device, messages
 from litetern.host.pack import pack
 from litetern.model.common import console
-from litetern.model.common.printable import CONTROL, printable
+from litetern.model.common.printable import CONTROL as CONTROLS, printable
 from litetern.model.common.progress import Progress
 from litetern.model.formats.image import IMAGE_HEADER, LAYER_RECORD, read_image
 from litetern.model.numerics.sampling import SamplingSettings
@@ -416,14 +416,14 @@ def test_control_characters_are_shown(run, hostile, monkeypatch):
     assert printable(OWNED) == printed and printable("a\tb\n") == "a\tb\n"
     device = ExactDevice(hostile, answer=[70, 71, 72, 73])
     status, out, err = run("--model", hostile, "--prompt", "!", "--tokens", 4, device=device)
-    assert status == 0 and out.startswith(f"!{printed}70{printed}71") and CONTROL.sub("", out + err) == (out + err).replace("\n", "")
+    assert status == 0 and out.startswith(f"!{printed}70{printed}71") and CONTROLS.sub("", out + err) == (out + err).replace("\n", "")
     assert read_image(hostile).name == rf"nice\n{printed}"
     lines      = run("--model", hostile, "--prompt", "!", "--tokens", 4, "--json", device=device)[1].splitlines()
     *tokens, _ = [json.loads(line) for line in lines]
     assert [token["text"] for token in tokens] == [f"{OWNED}{index}" for index in range(70, 74)]
-    assert not CONTROL.search(chat.json_line(tokens[0]))
+    assert not CONTROLS.search(chat.json_line(tokens[0]))
     status, out, err = run("--model", hostile, "--prompt", f"<|endoftext|>{OWNED}")
-    assert (status, out) == (1, "") and printed in err and CONTROL.sub("", err) == err.strip()
+    assert (status, out) == (1, "") and printed in err and CONTROLS.sub("", err) == err.strip()
 
 
 def test_control_characters_of_a_board():

@@ -123,7 +123,7 @@ def test_processes_end_with_us():
 
 def test_a_process_that_is_killed():
     sandbox = Sandbox("litetern.model.tokenizer.tokenizer_process", 256 << 20)
-    sandbox.ask({"call": "load", "json": PLAIN.decode()})
+    sandbox.ask({"call": "load", "text": PLAIN.decode()})
     sandbox._process.kill()
     sandbox._process.wait()
     with pytest.raises(SandboxError, match="NoneType"):  # A new one: nothing is loaded.
@@ -133,7 +133,7 @@ def test_a_process_that_is_killed():
 
 def test_an_answer_without_end():
     sandbox = Sandbox("litetern.model.tokenizer.tokenizer_process", 256 << 20)
-    sandbox.ask({"call": "load", "json": PLAIN.decode()})
+    sandbox.ask({"call": "load", "text": PLAIN.decode()})
     with pytest.raises(SandboxEnded, match="answers too late, or too much"):
         sandbox.ask({"call": "encode", "texts": ["a"*1000000], "special": False}, most=1000)
     assert not sandbox.running
