@@ -25,8 +25,9 @@ from litetern.cores.attention.core import Attention
 from litetern.cores.matmul.core import Matmul
 from litetern.model.common import console
 from litetern.soc.accelerator import AcceleratorConfig
-from litetern.soc.tools.netlist import core_verilog, pl_verilog
+from litetern.soc.tools.netlist import core_verilog
 from litetern.soc.tools.yosys import synthesize
+from litetern.soc.zynq.pl import elaborate
 
 CHIP_LUTS = 53200  # xc7z020.
 
@@ -35,20 +36,21 @@ CHIP_LUTS = 53200  # xc7z020.
 
 @dataclass
 class Design:
-    """verilog(): text of a module called as `name` with _ for dots; reference: {figure: value}; note: added to those rows' units."""
+    """verilog(): text of a module `top`; reference: {figure: value}; note: added to those rows' units."""
     name      : str
     verilog   : object
     figures   : tuple = ("lut", "ff", "dsp", "bram36", "levels")
     reference : dict  = field(default_factory=dict)
     note      : str   = ""
+    top       : str   = "pl"
 
 
 def core(name, build, **reference):
-    return Design(f"core.{name}", lambda: core_verilog(build, f"core_{name}"), reference=reference)
+    return Design(f"core.{name}", lambda: core_verilog(build, f"core_{name}"), reference=reference, top=f"core_{name}")
 
 
 def chip(name, figures, reference={}, note="", **config):
-    return Design(f"chip.{name}", lambda: pl_verilog(AcceleratorConfig(**config), f"chip_{name}"), figures, reference, note)
+    return Design(f"chip.{name}", lambda: elaborate(AcceleratorConfig(**config))[1], figures, reference, note)
 
 
 DESIGNS = (
@@ -76,8 +78,7 @@ DESIGNS = (
 
 def measure(design):
     """(rows, deepest paths) of a design."""
-    name    = design.name.replace(".", "_")
-    netlist = synthesize(name, design.verilog())
+    netlist = synthesize(design.name.replace(".", "_"), design.verilog(), design.top)
     paths   = netlist.deepest()
     figures = {**netlist.resources(), "lut_percent": 100*netlist.lut/CHIP_LUTS, "levels": paths[0].levels}
     units   = {"lut_percent": "% of xc7z020", "levels": "LUTs + carry chains"}

@@ -26,6 +26,7 @@ class Board:
     rows_max               : positions that its attention core takes, unless another is asked for.
     cache_line             : bytes; granule of ownership between CPU and PL.
     sessions_max           : conversations that the firmware holds at once.
+    target                 : module of its LiteX target, whose build() makes the SoC.
     """
     name                 : str
     title                : str
@@ -43,6 +44,7 @@ class Board:
     rows_max             : int = 2048
     cache_line           : int = 32  # Cortex-A9 and VexRiscv.
     sessions_max         : int = 4
+    target               : str = ""
 
 
 BOARDS = {board.name: board for board in (
@@ -60,6 +62,7 @@ BOARDS = {board.name: board for board in (
         image_bytes          = zynq.IMAGE_LIMIT,
         model_bytes          = zynq.MODEL_BYTES,
         ddr_bytes_per_second = zynq.DDR_BYTES_PER_SECOND,
+        target               = "litetern.soc.pynqz1",
     ),
 )}
 

@@ -49,8 +49,9 @@ from litetern.soc.zynq.cpu import ZynqPS7
 from litetern.soc.zynq.memory_map import DDR_END, FIRMWARE_BASE
 from litetern.soc.zynq.pl import CSR_BASE, PLInstance, quiet
 
-BOARD = BOARDS["pynqz1"]
-NAME  = "pynqz1"
+BOARD  = BOARDS["pynqz1"]
+NAME   = "pynqz1"
+FOLDER = BUILD/NAME
 
 # CRG ----------------------------------------------------------------------------------------------
 
@@ -117,8 +118,19 @@ class BaseSoC(SoCCore):
 # Build --------------------------------------------------------------------------------------------
 
 
-def build(soc, toolchain, builder, options):
-    """Runs a toolchain; returns {"toolchain", "bitstream": path or None, "files": {what: path}, and of Yosys "resources"}. Raises ValueError."""
+def build(config=AcceleratorConfig(), toolchain=None, output_dir=FOLDER, soc={}, builder={}, **options):
+    """Builds the SoC; returns {"toolchain", "bitstream": path or None, "files": {what: path}, and of Yosys "resources"}. Raises ValueError.
+
+    toolchain : of `Platform.toolchains`; None: the first that this machine has and that ends in a bitstream, else "yosys".
+    soc, builder, options : of SoCCore, of LiteX's builder, of the toolchain; run=False: only what it would read.
+    """
+    toolchain = toolchain or toolchains.choose()
+    missing   = toolchains.lacking(toolchain) if options.setdefault("run", True) else ""
+    if missing:
+        raise ValueError(f"toolchain {toolchain}: {missing}")
+    with quiet():
+        soc     = BaseSoC(config, toolchain, **soc)
+        builder = FirmwareBuilder(soc, **{"output_dir": str(output_dir), **builder})
     gateware = Path(builder.gateware_dir)
     soc.add_pl(gateware)
     folder = os.getcwd()
@@ -131,10 +143,12 @@ def build(soc, toolchain, builder, options):
         paths  = toolchains.worst_paths(report.read_text()) if report.exists() else []
         raise ValueError("; ".join([f"{toolchain} failed: {error}", *(f"{path}" for path in paths if path.slack < 0)])) from None
     result = {"toolchain": toolchain, "bitstream": None, "files": {"PL": gateware/"pl.v", "SoC": gateware/f"{NAME}.v"}}
+    if not options["run"]:
+        return result
     if toolchain == "yosys":
         result["files"]["netlist"] = gateware/f"{NAME}.json"
         result["resources"] = soc.platform.toolchain.netlist.resources()
-    elif options["run"]:
+    else:
         result["bitstream"] = gateware/f"{NAME}.bit"
         if not result["bitstream"].exists():
             raise ValueError(f"{toolchain} ended without an error and without {result['bitstream']}")
@@ -153,7 +167,7 @@ def tell(result):
 def parse():
     parser = LiteXArgumentParser(platform=Platform)
     parser.prog, parser.description = "pynqz1.py", __doc__  # LiteX's class takes keywords for the program's name.
-    parser.set_defaults(output_dir=str(BUILD/NAME), log_level="warning", toolchain=None, cpu_type=ZynqPS7.name)
+    parser.set_defaults(output_dir=str(FOLDER), log_level="warning", toolchain=None, cpu_type=ZynqPS7.name)
     parser.add_target_argument("--sys-clk-freq", default=BOARD.clock_hz, type=float, help="Clock of the PL.")
     parser.add_target_argument("--model",        default="bitnet_b1_58-large", help=f"Image, checkpoint or shape ({', '.join(SHAPES)}).")
     parser.add_target_argument("--batch",        default=1, type=int,          help="Vectors that share a pass over the weights "
@@ -185,24 +199,17 @@ def run(parser, args):
             print("Yosys and Verilator run: minutes, the first time", file=sys.stderr, flush=True)
         report = design.report(synthesise=not args.estimate, simulate=not args.estimate)
         print(json.dumps(report.data(), indent=1) if args.json else report, flush=True)
-    if not (args.build or args.load):
-        return
-    toolchain = args.toolchain or toolchains.choose()
-    missing   = toolchains.lacking(toolchain)
-    if missing and args.build:
-        raise ValueError(f"--toolchain {toolchain}: {missing}")
-    with quiet():
-        soc     = BaseSoC(design.accelerator, toolchain, **parser.soc_argdict)
-        builder = FirmwareBuilder(soc, **parser.builder_argdict)
     if args.build:
+        toolchain = args.toolchain or toolchains.choose()
         print(f"{toolchain} runs: minutes, the first time", file=sys.stderr, flush=True)
-        result = build(soc, toolchain, builder, {"run": True, **(parser.toolchain_argdict if toolchain == "vivado" else {})})
+        result = build(design.accelerator, toolchain, args.output_dir, parser.soc_argdict, parser.builder_argdict,
+            **(parser.toolchain_argdict if toolchain == "vivado" else {}))
         if args.json:
             print(json.dumps({**result, "install": None if result["bitstream"] else toolchains.INSTALL}, indent=1, default=str))
         else:
             tell(result)
     if args.load:
-        soc.platform.create_programmer().load_bitstream(str(Path(builder.gateware_dir)/f"{NAME}.bit"))
+        Platform().create_programmer().load_bitstream(str(Path(args.output_dir)/"gateware"/f"{NAME}.bit"))
 
 
 def main():

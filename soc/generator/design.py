@@ -10,10 +10,11 @@
     design.compile()                    the gateware in Verilator, the firmware's token loop in front of it
     logits = design.predict(tokens)     no hardware
     steps  = design.trace(tokens)       every group of results beside the numpy definition
-    path   = design.build()             netlist of the PL (Yosys)
+    built  = design.build()             bitstream, or without Vivado and openXC7 the netlist
     print(design.report())              what it costs, what it brings
 """
 
+import importlib
 import tempfile
 
 from dataclasses import asdict, dataclass, field
@@ -31,6 +32,7 @@ from litetern.model.numerics.circuits import ATTENTION, AttentionParameters
 from litetern.model.numerics.exact import ExactModel
 from litetern.model.numerics.micro import micro_model
 from litetern.model.numerics.quantised import QuantisedModel
+from litetern.model.paths import BUILD
 from litetern.model.perplexity import calibrated
 from litetern.soc.accelerator import FORMATS, AcceleratorConfig
 from litetern.soc.boards import Board, find_board
@@ -174,7 +176,7 @@ class Design:
         """
         from litetern.firmware import build
         from litetern.soc.virtual.pl.cmodel import CModelPL
-        from litetern.soc.virtual.ps.engine import Engine
+        from litetern.soc.virtual.engine import Engine
         from litetern.soc.virtual.pl.verilated import RtlPL
 
         if pl not in ("rtl", "c"):
@@ -237,20 +239,12 @@ class Design:
 
     # Hardware -------------------------------------------------------------------------------------
 
-    def build(self, folder=None):
-        """Synthesises the PL; returns the Path of its netlist (Yosys' JSON). With `folder`, a copy and its Verilog stand there."""
-        from litetern.soc.tools.netlist import pl_verilog
-        from litetern.soc.tools.yosys import synthesize
-
-        text = pl_verilog(self.accelerator, "pl")
-        path = synthesize("pl", text).path
-        if folder is None:
-            return path
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder/"pl.v").write_text(text)
-        (folder/"pl.json").write_bytes(path.read_bytes())
-        return folder/"pl.json"
+    def build(self, toolchain=None, folder=None):
+        """Builds the board's SoC, processing system included: a dict of toolchain, bitstream (a path, or None without a toolchain that makes
+        one), files and, of Yosys, resources. toolchain: of the board's target; folder: of what is built (default: build/<board>).
+        """
+        target = importlib.import_module(self.board.target)
+        return target.build(self.accelerator, toolchain, folder or BUILD/self.board.name)
 
     def report(self, synthesise=True, simulate=True):
         """A `litetern.soc.generator.report.Report`: resources, cycles, bytes, tokens per second.

@@ -17,7 +17,8 @@ import numpy as np
 from litetern.cores.matmul.core import INT8_VECTORS_MAX
 from litetern.model.formats.stream import BEAT_BYTES, FORMAT_INT8, FORMAT_TERNARY, row_beats, x_beats
 from litetern.soc.accelerator import make_cores
-from litetern.soc.tools.netlist import core_verilog, pl_verilog
+from litetern.soc.tools.netlist import core_verilog
+from litetern.soc.zynq.pl import elaborate
 
 CONTEXTS = (64, 128, 256, 512, 1024, 2048)
 FIGURES  = ("lut", "ff", "bram36", "dsp")
@@ -227,7 +228,7 @@ def resources(design):
         if name != "probe":
             top = f"core_{name}"
             parts.append((name, a.ports, synthesize(top, core_verilog(lambda: core, top)).resources()))
-    whole = synthesize("pl", pl_verilog(a, "pl")).resources()
+    whole = synthesize("pl", elaborate(a)[1]).resources()
     rest  = {figure: whole[figure] - sum(count*figures[figure] for _, count, figures in parts) for figure in FIGURES}
     return [*parts, ("DMA, registers, rest", 1, rest), ("PL", 1, whole)]
 

@@ -9,7 +9,6 @@
 from migen import Module
 
 from litetern.soc.tools.verilate import to_verilog
-from litetern.soc.zynq.pl import PL
 
 
 def core_verilog(build, name):
@@ -22,10 +21,3 @@ def core_verilog(build, name):
     for text, signal in ios.items():
         signal.name_override = text
     return to_verilog(top, ios.values(), name)
-
-
-def pl_verilog(config, name):
-    """Verilog of the PL of an AcceleratorConfig."""
-    pl = PL(config)
-    pl.finalize()
-    return to_verilog(pl, pl.ports().values(), name)

@@ -31,12 +31,11 @@ from litetern.soc import pynqz1
 from litetern.soc.accelerator import AcceleratorConfig
 from litetern.soc.generator import design as generator
 from litetern.soc.generator.design import convert
-from litetern.soc.litex.builder import FirmwareBuilder
 from litetern.soc.platforms.digilent_pynqz1 import Platform
-from litetern.soc.pynqz1 import BOARD, BaseSoC
+from litetern.soc.pynqz1 import BOARD
 from litetern.soc.tools import toolchains
 from litetern.soc.virtual.pl import verilated
-from litetern.soc.zynq.pl import PL, pl_verilog
+from litetern.soc.zynq.pl import PL, elaborate, pl_verilog
 from tiny_model import tiny_model
 
 TINY    = AcceleratorConfig(row_weights_max=64, head_dim_max=8, rows_max=512)
@@ -49,8 +48,7 @@ OPTIONS = ["--row-weights-max", 64, "--head-dim-max", 8, "--rows-max", 512]
 def folder(tmp_path_factory):
     """What `--build` leaves before the toolchain runs."""
     folder = tmp_path_factory.mktemp("pynqz1")
-    soc    = BaseSoC(TINY, "yosys")
-    pynqz1.build(soc, "vivado", FirmwareBuilder(soc, output_dir=str(folder)), {"run": False})
+    pynqz1.build(TINY, "yosys", folder, run=False)
     return folder
 
 
@@ -195,8 +193,8 @@ def test_report_for_people():
     (["--report", "--batch", "5"],             "pynqz1.py: batch 5: must be one of 1, 2, 4, 8"),
     (["--build", "--strategy", "resident"],    "pynqz1.py: strategy 'resident': weights resident on chip are not built yet; use streamed"),
     ([],                                       "pynqz1.py: error: nothing to do: give --report, --build or --load"),
-    (["--build", "--toolchain", "vivado"],     "pynqz1.py: --toolchain vivado: vivado not found: AMD Vivado"),
-    (["--build", "--toolchain", "openxc7"],    "pynqz1.py: --toolchain openxc7: "),
+    (["--build", "--toolchain", "vivado"],     "pynqz1.py: toolchain vivado: vivado not found: AMD Vivado"),
+    (["--build", "--toolchain", "openxc7"],    "pynqz1.py: toolchain openxc7: "),
 ])
 def test_one_line_of_refusal(arguments, line):
     done = run(*arguments)
@@ -291,6 +289,16 @@ def test_openxc7_makes_the_bitstream(tmp_path):
     assert done.stdout.splitlines()[-1].startswith("bitstream: /")
     script = (tmp_path/"out"/"gateware"/"pynqz1.ys").read_text()
     assert "pl.v" in script and "synth_xilinx" in script
+
+
+def test_the_generator_builds_the_target(monkeypatch, tmp_path):
+    """Processing system included, by the board's own target."""
+    monkeypatch.setattr(toolchains, "synthesize", lambda name, text: collections.namedtuple("Netlist", "path resources")(
+        Path(__file__), lambda: {"lut": 1}) if "module pl (" in text and "PS7 PS7(" in text else pytest.fail(text))
+    design = convert(tiny_model())
+    built  = design.build("yosys", tmp_path)
+    assert built["bitstream"] is None and built["resources"] == {"lut": 1}
+    assert built["files"]["PL"].read_text() == elaborate(design.accelerator)[1]
 
 
 def test_openxc7_that_fails(tmp_path):
