@@ -41,6 +41,7 @@ setup(
     entry_points     = {"console_scripts": ["litetern = litetern.host.cli:main"]},
     install_requires = [
         "numpy==2.2.6",
+        "huggingface_hub==2.4.0",
         "safetensors==0.8.0",
         "tokenizers==0.23.3",
         "pyserial==3.5",

@@ -305,7 +305,7 @@ def arguments():
     add("--board", default="virtual",                 help=f"Where the model runs: {BOARDS}.")
     add("--pl",    default="rtl", choices=("rtl", "c", "none"), help="Virtual board: the gateware (rtl, the default), its C model with the same "
                                                                     "bits (c, fast), or an empty PL, so that the firmware's own C cores run.")
-    add("--model", default=str(DEFAULT_MODEL),        help="Image, or checkpoint folder that is packed first. Default: the story model.")
+    add("--model", default=str(DEFAULT_MODEL),        help="Image, or checkpoint (path, or name on the hub) that is packed first. Default: the story model.")
     add("--prompt",                                   help="Answer this and end.")
     add("--system", default="",                       help="Instruction before all turns, for models that answer.")
     add("--json",  action="store_true",               help="With --prompt: one JSON object a token and one with the totals.")

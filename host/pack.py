@@ -28,6 +28,7 @@ import sys
 import numpy as np
 
 from litetern.host import plan
+from litetern.host.hub import local
 from litetern.model import calibrate
 from litetern.model.common import console
 from litetern.model.common.printable import printable
@@ -135,10 +136,11 @@ def pack(path, output, context=None, calibration=None, progress=None, head="int8
     progress = progress or Progress()
     output   = pathlib.Path(output)
     board    = find_board(board)
-    _check_output(output, path, calibration, text)
     if head == AUTO and (planes or shortlist):
         raise ValueError(f"head {AUTO}: finds planes and shortlist itself; name a head to choose them")
     try:
+        path = local(path, progress, board.image_bytes)
+        _check_output(output, path, calibration, text)
         progress.show("reading the checkpoint")
         read       = lambda done, total: progress.show("reading the checkpoint", done, total)
         checkpoint = load_checkpoint(path, read, limit=board.image_bytes)
@@ -181,7 +183,7 @@ def pack(path, output, context=None, calibration=None, progress=None, head="int8
 
 def packed(path, progress=None):
     """Image file (Path) of an image or a checkpoint (folder or file); a checkpoint is packed under build/ when it has changed."""
-    path = pathlib.Path(path)
+    path = local(path, progress or Progress(), find_board(plan.BOARD).image_bytes)
     if not path.exists():
         raise ValueError(f"{path}: no such image or checkpoint")
     if not path.is_dir() and path.suffix not in FILES:
@@ -204,7 +206,8 @@ def packed(path, progress=None):
 def main():
     p = argparse.ArgumentParser(description="Pack a checkpoint into the image that the board streams.")
     p.add_argument("checkpoint",          nargs="?",       help="Folder with config.json, *.safetensors and tokenizer.json; a .gguf file; a "
-                                                                ".bin file of llama2.c.")
+                                                                ".bin file of llama2.c; or the name of a checkpoint on the hub, "
+                                                                "owner/model or owner/model:FILE.gguf.")
     p.add_argument("-o", "--output",                       help="Image to write, for example model.tern.")
     p.add_argument("--head",              choices=(*HEADS, AUTO), help="int8: best, reads most. hybrid: the same choices nearly always, "
                                                                 "from a shortlist that the accelerator finds. ternary: reads least. auto: measures and takes "

@@ -90,7 +90,7 @@ def test_every_package_is_in_setup():
     """What files import, even in a function, setup.py brings: as a requirement or with an extra."""
     name     = lambda text: re.sub(r"[-_.]+", "-", text).lower()
     required = {name(package) for package in re.findall(r'"([\w.-]+)==', (ROOT/"setup.py").read_text())}
-    brought  = {"setuptools", "huggingface-hub", "serial"}  # By pip, by transformers, by pyserial.
+    brought  = {"setuptools", "serial"}  # By pip, by pyserial.
     ours     = {"litetern", *(f"litetern.{room}" for room in (*ROOMS, "bench")), *(path.stem for path in PYTHON)}
     owners   = importlib.metadata.packages_distributions()
     lacking  = {f"{path.relative_to(ROOT)}: {module}" for path in PYTHON for module in imports(path)

@@ -176,20 +176,42 @@ class _Reader:
         return self.tensors.read(TABLES[key], shape)
 
 
+def folder_name(folder):
+    """Name of the model in a folder; in the cache of a hub, which calls folders by their commits, the repository's."""
+    folder = pathlib.Path(folder).resolve()
+    cached = folder.parent.parent.name
+    return cached.rsplit("--", 1)[-1] if folder.parent.name == "snapshots" and cached.startswith("models--") else folder.name
+
+
+def _configuration(settings, tied):
+    """(architecture, Quantisation, shape) of a config.json; `tied` where it does not say whether the head is the embedding."""
+    kind         = settings.text("model_type", "")
+    architecture = next(iter(settings.texts("architectures")), MODEL_TYPES.get(kind))
+    if architecture not in (LATENT, BITNET, LLAMA):
+        raise ValueError(f"architecture {architecture or kind or None} is not known ({LATENT}, {BITNET} and {LLAMA} are)")
+    quantisation = Quantisation(architecture, settings)
+    return architecture, quantisation, shape_from_json(settings, architecture != LLAMA, settings.flag("tie_word_embeddings", tied))
+
+
+def check_configuration(folder, limit=LENGTH_MAX):
+    """ValueError for what is refused by config.json alone: an architecture that is not known, a shape that no image of `limit` bytes holds."""
+    try:
+        _, _, shape = _configuration(Fields(read_json(pathlib.Path(folder)/"config.json"), "config.json"), True)
+        check_fits(shape, "ternary", folder_name(folder), limit)
+        model_config(shape)
+    except ValueError as error:
+        raise naming(folder_name(folder), error) from error
+
+
 def load_huggingface(folder, progress=None, rule="int8", limit=LENGTH_MAX):
     """Checkpoint of a folder. rule: of matrices that hold any floats (`matrices`). Raises ValueError with one clear line."""
     folder       = pathlib.Path(folder)
     settings     = Fields(read_json(folder/"config.json"), "config.json")
     try:
-        kind         = settings.text("model_type", "")
-        architecture = next(iter(settings.texts("architectures")), MODEL_TYPES.get(kind))
-        if architecture not in (LATENT, BITNET, LLAMA):
-            raise ValueError(f"architecture {architecture or kind or None} is not known ({LATENT}, {BITNET} and {LLAMA} are)")
-        quantisation = Quantisation(architecture, settings)
+        _configuration(settings, True)  # Refused before a file of weights is opened.
         tensors      = Tensors(folder)
-        tied         = settings.flag("tie_word_embeddings", TABLES["head"] not in tensors)
-        shape        = shape_from_json(settings, architecture != LLAMA, tied)
-        check_fits(shape, "ternary", folder.resolve().name, limit)  # At the least; nothing is read of what is too large.
+        architecture, quantisation, shape = _configuration(settings, TABLES["head"] not in tensors)
+        check_fits(shape, "ternary", folder_name(folder), limit)  # At the least; nothing is read of what is too large.
         model_config(shape)
         texts        = vocabulary.from_folder(folder)
         vocabulary.check_size(texts["tokenizer"], shape["vocab"])
@@ -197,7 +219,7 @@ def load_huggingface(folder, progress=None, rule="int8", limit=LENGTH_MAX):
         reader       = _Reader(tensors, shape, quantisation, rule)
         checkpoint   = assemble(reader, shape, rule if reader.rule == rule else "ternary", progress, limit,
             **texts, **marks,
-            name   = folder.resolve().name,
+            name   = folder_name(folder),
             angles = angles_from_json(settings, shape),
             quantised_activations = quantisation.method is not None)
     except ValueError as error:
