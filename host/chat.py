@@ -174,7 +174,7 @@ def run_prompt(conversation, prompt, settings, as_json):
         words.end()
     if as_json:
         print(json.dumps({**conversation.summary(conversation.answer_figures), "end": conversation.ended,
-            "seed": drawn.seed if drawn.temperature else None}))
+            "choice": "sampled" if drawn.temperature else "greedy", "seed": drawn.seed if drawn.temperature else None}))
     else:
         print(terminal.dim(figures(conversation, drawn), sys.stderr), file=sys.stderr)
     return console.INTERRUPTED if interrupt.requested else 0
@@ -200,6 +200,12 @@ CONTINUES = "The model continues text: type a beginning; Enter alone goes on."
 ANSWERS   = "The model answers."
 
 COMMANDS = ("/help", "/quit", "/reset", "/set", "/stats")
+
+
+def beginning(conversation, line, text):
+    """The last word of a typed line, where the text of an answer goes on within it: it is shown again, so that the word is whole."""
+    inside = line[-1:].isalnum() and text[:1].isalnum() and not isinstance(conversation, Dialogue)
+    return line.split()[-1] if inside else ""
 
 
 class Chat:
@@ -273,6 +279,9 @@ class Chat:
                         progress.show("reading", event.prompt_done, event.prompt_tokens)
                     elif text:
                         progress.end()
+                        if begun := beginning(conversation, line, text):
+                            words.write(begun)
+                        line = ""
                         words.write(text)
         finally:  # Errors, too, have a line of their own.
             progress.end()
@@ -319,15 +328,24 @@ def arguments():
     return p
 
 
-def converse(device, vocabulary, model, system, virtual):
-    """The Dialogue or Conversation that fits the model. ValueError for a `system` instruction that it does not know."""
-    template = json.loads(model.metadata).get("chat_template")
+def chat_template(vocabulary, model, system):
+    """The model's ChatTemplate, tried; None: it only continues text. ValueError for one that makes no prompt, for a `system` instruction that
+    the model does not know: before a board is started for it."""
+    text = json.loads(model.metadata).get("chat_template")
+    if not text:
+        if system:
+            raise ValueError(f"--system: {model.name} only continues text")
+        return None
+    from litetern.host.templates import ChatTemplate  # Jinja is needed for no other model.
+    template = ChatTemplate(text, vocabulary.tokenizer, model.bos, model.eos, add_bos=False)
+    template.render([{"role": "user", "content": "x"}])
+    return template
+
+
+def converse(device, vocabulary, model, template, system, virtual):
+    """The Dialogue or Conversation that fits the model."""
     if template:
-        from litetern.host.templates import ChatTemplate  # Jinja is needed for no other model.
-        template = ChatTemplate(template, vocabulary.tokenizer, model.bos, model.eos, add_bos=False)
         return Dialogue(device, vocabulary, None, template, system, virtual)  # The template alone says what begins a prompt.
-    if system:
-        raise ValueError(f"--system: {model.name} only continues text")
     return Conversation(device, vocabulary, model.bos if model.add_bos else None, virtual)
 
 
@@ -359,13 +377,14 @@ def main():
         image      = packed(args.model, progress)
         model      = read_image(image)
         vocabulary = Vocabulary(model.tokenizer, image)
+        template   = chat_template(vocabulary, model, args.system)
         if args.prompt is not None:  # Refused before a board is started for it.
             check_length([*model.before, *vocabulary.encode(args.prompt)], model.config.context)
         virtual = args.board == "virtual"
         with connect(args, image, progress) as device:
             device.upload(image, lambda done, total: progress.show("loading the model", done, total))
             progress.end()
-            conversation = converse(device, vocabulary, model, args.system, virtual)
+            conversation = converse(device, vocabulary, model, template, args.system, virtual)
             if args.prompt is not None:
                 return run_prompt(conversation, args.prompt, settings, args.json)
             chat = Chat(conversation, settings)

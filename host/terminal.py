@@ -82,8 +82,8 @@ def wrap(text, stream):
 
 
 def dim(text, stream):
-    """The text in grey, on a terminal that has it."""
-    return f"\x1b[2m{text}\x1b[0m" if progress.terminal(stream) else text
+    """The text in grey, on a terminal that has it, for a user who wants it (no-color.org)."""
+    return f"\x1b[2m{text}\x1b[0m" if progress.terminal(stream) and not os.environ.get("NO_COLOR") else text
 
 # Lines --------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@
 The numpy definition stands in for a board here; test_chat_board.py runs the same commands on the virtual one.
 """
 
+import dataclasses
 import io
 import json
 import os
@@ -32,7 +33,7 @@ from litetern.host.pack import pack
 from litetern.model.common import console
 from litetern.model.common.printable import CONTROL as CONTROLS, printable
 from litetern.model.common.progress import Progress
-from litetern.model.formats.image import IMAGE_HEADER, LAYER_RECORD, read_image
+from litetern.model.formats.image import IMAGE_HEADER, LAYER_RECORD, read_image, write_image
 from litetern.model.numerics.sampling import SamplingSettings
 from litetern.model.paths import ROOT
 from litetern.model.tokenizer.tokenizer import BYTE, CONTROL, NORMAL, UNKNOWN
@@ -276,6 +277,7 @@ def test_json(run):
     assert status == 0 and len(tokens) == 8 and all(set(line) == {"token", "text", "pl_cycles"} for line in tokens)
     assert {"tokens", "tokens_per_s", "pl_cycles_per_token", "wall_fraction", "board_tokens_per_s"} <= set(totals)
     assert totals["tokens"] == 8 and totals["pl_cycles_per_token"] == 60000 == tokens[0]["pl_cycles"] and totals["end"] == "length"
+    assert totals["choice"] == "greedy" and json.loads(run("--prompt", "Once upon", "--tokens", 2, "--json")[1].splitlines()[-1])["choice"] == "sampled"
     again = [json.loads(line)["token"] for line in run("--prompt", "Once upon", "--tokens", 8, "--greedy", "--json")[1].splitlines()[:-1]]
     assert again == [line["token"] for line in tokens]
 
@@ -383,6 +385,23 @@ def test_any_terminal(monkeypatch):
         stream = Terminal()
         Progress(stream).show("packing")
         assert terminal.dim("x", stream) == shown and ("\x1b" in stream.getvalue()) == (name == "xterm")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert terminal.dim("x", Terminal()) == "x"
+
+
+@pytest.mark.parametrize("line, text, shown", [("Once upon a ti", "me", "ti"), ("Once upon a ti", " me", ""), ("Once upon a time ", "there", ""), ("a.", "b", ""),
+    ("", "x", ""), ("x", "", "")])
+def test_a_word_that_goes_on_is_whole(line, text, shown):
+    assert chat.beginning(None, line, text) == shown
+
+
+@pytest.mark.parametrize("template, line", [("{% broken", "the chat template "), ("{{ messages[5].content.x }}", "the chat template cannot make a prompt")])
+def test_templates_are_tried_before_a_board_is_started(run, image, tmp_path, monkeypatch, template, line):
+    write_image(dataclasses.replace(read_image(image), metadata=json.dumps({"chat_template": template}).encode()), tmp_path/"m.tern")
+    monkeypatch.setattr(chat, "connect", lambda *_: pytest.fail("started"))
+    status, out, err = run("--model", tmp_path/"m.tern", "--prompt", "x")
+    assert (status, out) == (1, "") and line in err.splitlines()[-1]
 
 # Text of others -----------------------------------------------------------------------------------
 

@@ -132,6 +132,30 @@ def test_ctrl_c_on_a_terminal(tmp_path):
         os.close(master)
     assert "/stats" in (tmp_path/"litetern"/"history").read_text()
 
+
+@pytest.mark.parametrize("variables", [{"TERM": "dumb"}, {"TERM": "xterm", "NO_COLOR": "1"}], ids=["dumb", "no colours"])
+def test_terminals_that_want_text_alone(image, tmp_path, variables):
+    """A whole session of one that knows no sequences has none; NO_COLOR leaves those of the progress line."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen([*CHAT, "--pl", "c", "--model", str(image), "--greedy", "--tokens", "4"], stdin=slave, stdout=slave, stderr=slave,
+        env={**os.environ, "XDG_STATE_HOME": str(tmp_path), **variables}, start_new_session=True)
+    os.close(slave)
+    screen = Screen(master)
+    try:
+        text = screen.until("> ")
+        for line in (b"Once upon a\r", b"/stats\r"):
+            os.write(master, line)
+            text += screen.until("> ")
+        os.write(master, b"/quit\r")
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(master)
+    assert "[4 tokens" in text and "\x1b[2m" not in text
+    if variables["TERM"] == "dumb":
+        assert "\x1b" not in text and "\r" not in text.replace("\r\n", "")
+
 # Serial port --------------------------------------------------------------------------------------
 
 

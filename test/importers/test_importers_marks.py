@@ -16,7 +16,7 @@ from hypothesis import given, settings, strategies as st
 from jinja2 import Environment
 from tokenizers import AddedToken, Tokenizer, processors
 
-from litetern.host.chat import converse
+from litetern.host.chat import chat_template, converse
 from litetern.host.conversation import Conversation, Vocabulary
 from litetern.host.pack import pack
 from litetern.host.templates import ChatTemplate
@@ -194,7 +194,7 @@ def test_prompts_of_a_template_are_the_library_s(folder, tmp_path, template, add
     words = {"bos_token": "<|endoftext|>", "add_bos_token": add, "eos_token": "<|eot_id|>", "chat_template": template}
     pack(folder({"bos_token_id": 0}, None, words), tmp_path/"m.tern")
     model   = read_image(tmp_path/"m.tern")
-    talk    = converse(ExactDevice(tmp_path/"m.tern"), Vocabulary(model.tokenizer), model, "", False)
+    talk    = converse(ExactDevice(tmp_path/"m.tern"), Vocabulary(model.tokenizer), model, chat_template(Vocabulary(model.tokenizer), model, ""), "", False)
     text    = Environment(trim_blocks=True, lstrip_blocks=True).from_string(template).render(messages=[{"role": "user", "content": "Once"}],
         bos_token="<|endoftext|>", eos_token="<|eot_id|>")
     library = Tokenizer.from_file(str(tmp_path/"m"/"tokenizer.json"))
