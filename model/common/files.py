@@ -16,6 +16,8 @@ import stat
 
 import numpy as np
 
+from litetern.model.common.printable import printable
+
 JSON_LIMIT      = 8 << 20    # Bytes of a configuration; parsed, it takes up to fifty times as much.
 TOKENIZER_LIMIT = 64 << 20   # Bytes of a tokenizer's file.
 TEXT_LIMIT      = 256 << 20  # Bytes of a text to measure or calibrate on.
@@ -29,8 +31,10 @@ DIGITS = 20  # Of a whole number of JSON; longer ones are floats, as their value
 
 
 def naming(path, error, what=""):
-    """ValueError with an error's line, behind the path and what it is unless the line names the path already."""
-    return ValueError(str(error) if str(error).startswith(str(path)) else f"{path}: {what} ({error})" if what else f"{path}: {error}")
+    """ValueError with an error's line, behind the path and what it is unless the line names the path already. Names of tensors and what else
+    the line quotes of a file have no control characters any more."""
+    line = printable(str(error), "")
+    return ValueError(line if line.startswith(str(path)) else f"{path}: {what} ({line})" if what else f"{path}: {line}")
 
 # Bytes --------------------------------------------------------------------------------------------
 

@@ -226,5 +226,5 @@ def load_huggingface(folder, progress=None, rule="int8", limit=LENGTH_MAX):
         raise naming(folder, error) from error
     unknown = sorted(name for name in tensors.unread if name not in TABLES.values() and not name.endswith(IGNORED))
     if unknown:
-        raise ValueError(f"{folder}: tensor {unknown[0]} has no place in a {architecture} ({len(unknown)} such tensors)")
+        raise naming(folder, f"tensor {unknown[0]} has no place in a {architecture} ({len(unknown)} such tensors)")
     return checkpoint

@@ -78,4 +78,6 @@ TARGETS = {target.name: target for target in (
     Target("image",    "images for the firmware; an accepted one runs three tokens", images,    1500),
     Target("link",     "frames and bytes for the board's end of the link",           links,     5000),
     Target("sampling", "settings and logits for the choice of a token",              samplings, 10000),
+    python_target("importers", "checkpoints of others: folders, GGUF, llama2.c", 1000),
+    python_target("talk",      "tokenizers and chat templates, in processes that can be ended", 40),
 )}

@@ -18,7 +18,7 @@ what no seed reaches, put it into corpus/TARGET/ under a name that says what it 
 
 A target in C is NAME.c: libFuzzer's two functions (fuzz.h). fuzz_build.py builds it with all of the firmware, address and undefined
 behaviour sanitizers, and driver.c, which mutates, keeps inputs that reach new code and repeats exactly for a seed; --engine libfuzzer takes
-Clang's in its place. A target in Python is a module NAME.py with
+Clang's in its place. A target in Python is a module targets/NAME.py with
 
     seeds() -> [bytes]               inputs to begin with
     mutate(draw, data) -> bytes      another input; `draw` is a random.Random

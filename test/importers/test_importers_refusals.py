@@ -19,6 +19,7 @@ from safetensors.numpy import save_file
 from tokenizers import Tokenizer, models
 
 from golden_checkpoints import FORMATS, Golden
+from hostile_files import with_tensor
 from litetern.model.importers import load_checkpoint
 
 # Helpers ------------------------------------------------------------------------------------------
@@ -464,3 +465,10 @@ def test_damaged_bytes(tmp_path, name):
         except ValueError as error:
             assert "\n" not in str(error)
         path.write_bytes(before)
+
+
+def test_names_of_tensors_are_shown_in_one_line(tmp_path):
+    """Whatever a file calls its tensors, the line that refuses it has no other one and no control character."""
+    (tmp_path/"m.gguf").write_bytes(with_tensor(name="a\n\x1b[2Jb", sizes=()))
+    line = refused(tmp_path/"m.gguf")
+    assert "a\\n\\x1b[2Jb" in line and line.isprintable()
